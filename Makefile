@@ -89,34 +89,34 @@ molecule: setup  ## Run only the Molecule scenarios
 	$(RUN) pytest tests/molecule $(ARGS)
 
 bench: setup  ## Measure the modules on the virtual 9754 against shell loops and Ansible's ping, as ratios
-	PYTHONPATH=lab $(RUN) tools/bench.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/modules.py
 
 bench-report: setup  ## Measure the reports: folding 5,000 hosts, opening the drift page and the page of plans of 1,000
-	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_report.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/report.py
 
 bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansible's ping, as ratios
-	PYTHONPATH=lab $(RUN) tools/bench_fleet.py $(ARGS)
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/fleet.py $(ARGS)
 
 bench-llama: setup  ## Have the product measure what it gains on a real small model against a plain llama-server
-	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_llama.py $(ARGS)
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/llama.py $(ARGS)
 
 bench-gateway: setup  ## Measure the gateway before two real llama-servers: its queue, conversations, a failure, reloads
-	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_gateway.py $(ARGS)
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/gateway.py $(ARGS)
 
 bench-rows: setup  ## Show where the weights lie with each memory option, on four nodes and on two sockets
-	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_rows.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/rows.py
 
 bench-draft: setup  ## Show how long a draft should be, by temperature with a real model, by size and host as computed
-	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_draft.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/draft.py
 
 bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages
-	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_driver.py $(ARGS)
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/driver.py $(ARGS)
 
-coverage: setup  ## Run the unit tests, report what of the engine they reach, and fail below 95 percent
+coverage: setup  ## Run the unit tests, report what of the library they reach, and fail below 95 percent
 	$(RUN) coverage run -m pytest tests/unit $(ARGS)
 	$(RUN) coverage report
 
-mutants: setup  ## Plant 30 bugs in the engine, one at a time, and say which of them the unit tests see (SEED=, COUNT=)
+mutants: setup  ## Plant 30 bugs in the library, one at a time, and say which of them the unit tests see (SEED=, COUNT=)
 	PYTHONPATH=lab $(RUN) tools/mutants.py --seed $(SEED) --count $(COUNT)
 
 examples: setup  ## Hold every example of the documents and modules against what it speaks of
@@ -132,10 +132,10 @@ record: setup  ## Run `make site`, and put what it says into README.md
 	@PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --record README.md
 
 pictures: setup  ## Make the pictures of drift, plans, runs and what is served in docs anew
-	PYTHONPATH=.collections:lab:. $(RUN) tools/drift_pictures.py
-	PYTHONPATH=.collections:lab:. $(RUN) tools/plan_pictures.py
-	PYTHONPATH=.collections:lab:. $(RUN) tools/serving_pictures.py
-	PYTHONPATH=.collections:lab:. $(RUN) tools/run_pictures.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/drift.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/plans.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/serving.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/runs.py
 
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench

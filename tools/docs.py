@@ -5,7 +5,7 @@
 
 """Build the documents as a site in build/docs: the pages of docs, the recipe as a table, and the generated reference.
 
-Asks no network. A link that leads nowhere, or anything else that Sphinx or antsibull-docs warn of, is a failure.
+The build needs no network. A warning of Sphinx or antsibull-docs, such as for a broken link, is a failure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build/docs"
-#: Pages that are made here, by the heading of the index that they belong to.
+#: Heading in the index -> the pages below it that this tool generates.
 GENERATED = {"Background": ["recipe-settings"], "Reference": ["reference/index"]}
 HEAD = """# The recipe, setting by setting
 
@@ -30,8 +30,8 @@ What the nine-step recipe asks for, which variable gives it here, and why not wh
 """
 
 
-def contents(index: str) -> str:
-    """Return the index with the table of contents that Sphinx wants, made of its lists, which people can read."""
+def add_contents_tree(index: str) -> str:
+    """Return the index with a table of contents for Sphinx, which has the links of the lists in the index."""
     lists = dict(re.findall(r"^## (.+)\n([^#]*)", index, re.MULTILINE))
     for heading in {**lists, **GENERATED}:
         pages = re.findall(r"^- \[.+?\]\((\S+)\.md\)", lists.get(heading, ""), re.MULTILINE)
@@ -40,18 +40,18 @@ def contents(index: str) -> str:
     return index
 
 
-def recipe(table: list[dict[str, Any]]) -> str:
-    """Return the page of docs/recipe.yml."""
+def render_recipe_page(table: list[dict[str, Any]]) -> str:
+    """Return the page with the steps of docs/recipe.yml as tables."""
     lines = [HEAD]
     for step in table:
         lines += [f"## Step {step['step']}: {step['name']}", "", "| It wants | Here |", "| --- | --- |"]
-        lines += [f"| {row['wants']} | {_answer(row)} |" for row in step["settings"]]
+        lines += [f"| {row['wants']} | {_format_answer(row)} |" for row in step["settings"]]
         lines.append("")
     return "\n".join(lines)
 
 
-def _answer(row: dict[str, Any]) -> str:
-    given = f"`{_setting(row)}`" if "variable" in row else ""
+def _format_answer(row: dict[str, Any]) -> str:
+    given = f"`{_format_setting(row)}`" if "variable" in row else ""
     if "given" in row:
         return f"{given}: {row['given'].strip()}"
     if "declined" not in row:
@@ -59,13 +59,13 @@ def _answer(row: dict[str, Any]) -> str:
     return f"Declined. {row['declined'].strip()}" + (f" See {given}." if given else "")
 
 
-def _setting(row: dict[str, Any]) -> str:
+def _format_setting(row: dict[str, Any]) -> str:
     if "value" not in row:
         return str(row["variable"])
     return yaml.safe_dump({row["variable"]: row["value"]}, default_flow_style=True, width=1000).strip()[1:-1]
 
 
-def run(*command: str) -> None:
+def run_documentation_builder(*command: str) -> None:
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"), "LC_ALL": "C.UTF-8"}
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
 
@@ -75,17 +75,17 @@ def main() -> None:
     shutil.rmtree(BUILD, ignore_errors=True)
     shutil.copytree(ROOT / "docs", source)
     index = source / "index.md"
-    index.write_text(contents(index.read_text(encoding="utf-8")), encoding="utf-8")
+    index.write_text(add_contents_tree(index.read_text(encoding="utf-8")), encoding="utf-8")
     table = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
-    (source / "recipe-settings.md").write_text(recipe(table), encoding="utf-8")
+    (source / "recipe-settings.md").write_text(render_recipe_page(table), encoding="utf-8")
     (source / "reference").mkdir()
     reference = ["--use-current", "--squash-hierarchy", "--no-add-antsibull-docs-version", "--fail-on-error"]
     settings = ["--config-file", "tools/docsite/antsibull-docs.cfg"]
-    run(
+    run_documentation_builder(
         "antsibull-docs", *settings, "collection", *reference, "--dest-dir", str(source / "reference"), "sovereign.epyc"
     )
     how = ["-q", "--fail-on-warning", "-c", "tools/docsite", "-d", str(BUILD / "doctrees")]
-    run("sphinx-build", *how, str(source), str(site))
+    run_documentation_builder("sphinx-build", *how, str(source), str(site))
     print(f"{site.relative_to(ROOT)}/index.html")
 
 

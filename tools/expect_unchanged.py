@@ -8,12 +8,12 @@
     expect_unchanged.py [--but WHAT] PLAYBOOK [ARGUMENTS OF ansible-playbook]
     expect_unchanged.py [--but WHAT] --recorded RECORD TASK
 
-With --but it has to change exactly that: the address of a setting such as sysfs:numa_balancing, or the name of a task
-whose changes have no addresses. ansible-playbook says 0 whether or not something would change, so the answer is taken
-from the results themselves.
+With --but the playbook has to change exactly WHAT: the address of a setting such as sysfs:numa_balancing, or the name
+of a task whose changes have no addresses. The exit code of ansible-playbook does not say whether anything would change,
+so this program reads the results of the tasks.
 
-With --recorded the playbook is running and calls this itself, between its tasks: the file RECORD, which the callback
-plugin "record" writes, has its results so far, and those after the last one of TASK are looked at.
+With --recorded a task of a running playbook calls this program. The callback plugin "record" has written the results so
+far into the file RECORD, and only results after the last result of TASK count.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 
-def what_changes(result: dict[str, Any]) -> set[str]:
+def list_changed_addresses(result: dict[str, Any]) -> set[str]:
     """Return the addresses that a result would change, or the name of its task."""
     if not result.get("changed"):
         return set()
@@ -37,12 +37,12 @@ def what_changes(result: dict[str, Any]) -> set[str]:
     return set(addresses) if isinstance(addresses, dict) else {result["task"]}
 
 
-def judge(results: list[dict[str, Any]], expected: set[str]) -> int:
-    """Say what changes and should not, or should and does not, and return an exit code."""
+def print_unexpected_changes(results: list[dict[str, Any]], expected: set[str]) -> int:
+    """Print unexpected changes and missing expected changes; return the exit code."""
     if not results:
         print("no task ran, so nothing is known", file=sys.stderr)
         return 1
-    changed = set[str]().union(*map(what_changes, results))
+    changed = set[str]().union(*map(list_changed_addresses, results))
     for name in sorted(changed - expected):
         print(f"changes: {name}", file=sys.stderr)
     for name in sorted(expected - changed):
@@ -50,13 +50,13 @@ def judge(results: list[dict[str, Any]], expected: set[str]) -> int:
     return int(changed != expected)
 
 
-def read(record: Path) -> list[dict[str, Any]]:
-    """Return the results of tasks in a record."""
+def read_recorded_task_results(record: Path) -> list[dict[str, Any]]:
+    """Return the results of tasks in a file that the callback plugin "record" has written."""
     return [line for line in map(json.loads, record.read_text().splitlines()) if "task" in line]
 
 
-def after(results: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
-    """Return what came after the last result of that task; it is an error if there is none."""
+def results_after_task(results: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
+    """Return the results after the last result of a task; ValueError for a task without a result."""
     last = max(place for place, result in enumerate(results) if result["task"] == task)
     return results[last + 1 :]
 
@@ -66,7 +66,9 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--but"]:
         expected, arguments = {arguments[1]}, arguments[2:]
     if arguments[:1] == ["--recorded"]:
-        return judge(after(read(Path(arguments[1])), arguments[2]), expected)
+        return print_unexpected_changes(
+            results_after_task(read_recorded_task_results(Path(arguments[1])), arguments[2]), expected
+        )
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder, "record")
         record.touch()
@@ -80,7 +82,7 @@ def main(arguments: list[str]) -> int:
         print("+", *command, flush=True)
         if code := subprocess.run(command, env=environment, check=False).returncode:
             return code
-        return judge(read(record), expected)
+        return print_unexpected_changes(read_recorded_task_results(record), expected)
 
 
 if __name__ == "__main__":

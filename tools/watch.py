@@ -3,12 +3,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Show what an operator sees: two hosts that serve, a gateway before them, and the page of what is served.
+"""Shows what an operator sees: two hosts that serve, a gateway before them, and the page of served models.
 
-The hosts are containers on this machine, each with a real llama-server and a small model; one of them has HAProxy,
-Prometheus and Alertmanager of Debian too. All of it is set up by site.yml, gateway.yml and monitoring.yml, and a client
-keeps the gateway busy. The page asks that Prometheus, so it is live. Ctrl-C ends everything, and nothing stays but the
-page.
+The hosts are containers on this machine, each with a real llama-server and a small model. The first host also has
+HAProxy, Prometheus and Alertmanager of Debian. site.yml, gateway.yml and monitoring.yml set up all of this, and a
+client keeps the gateway busy. The page shows live figures of Prometheus. Ctrl-C ends everything, and only the page
+remains.
 
 Run as `make watch`, as root.
 """
@@ -24,10 +24,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vepyc import VepycError, packages
-from vepyc.container import Container, container
-from vepyc.llama import NATIVE, ensure_llama, ensure_model
-from vepyc.play import quick, run
+from vepyc import VepycError
+from vepyc.container import Container, running_container
+from vepyc.images import debian_packages
+from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
+from vepyc.playbook_runs import quick_ansible_variables, run_command
 
 PAGE = Path(__file__).resolve().parents[1] / "build/watch/serving.html"
 BUILD, MODELS, PARTS, HAPROXY = "/opt/built", "/srv/models", "/opt/parts", "/srv/packages"
@@ -42,7 +43,7 @@ scrape_config_files: [{FOLDER}/scrape.yml]
 alerting: {{alertmanagers: [{{static_configs: [{{targets: ["127.0.0.1:{PORTS["alertmanager"]}"]}}]}}]}}
 """
 ALERTMANAGER = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
-#: Asks the gateway for one answer after the other, of texts that repeat themselves and of some that do not.
+#: A client that sends requests to the gateway one after the other; some texts repeat themselves, and others do not.
 CLIENT = """
 import itertools, json, urllib.request
 
@@ -57,53 +58,53 @@ for text in itertools.cycle(texts):
 """
 
 
-def play(inventory: Path, name: str) -> None:
-    """Run a playbook; what it says is shown where it fails."""
-    done = run("ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", **quick())
+def run_playbook(inventory: Path, name: str) -> None:
+    """Run a playbook; its output is shown only if it fails."""
+    done = run_command("ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", **quick_ansible_variables())
     if done.returncode:
         raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}")
 
 
-def start(box: Container, unit: str, *words: str) -> None:
+def start_program_as_unit(box: Container, unit: str, *words: str) -> None:
     """Run a program of Debian as a service."""
     box.run(f"systemd-run --quiet --unit={unit} {' '.join(words)}")
 
 
-def inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, Any]:
-    """Return the inventory: as an operator has it, but for what a container on a small machine asks for."""
+def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, Any]:
+    """Return the inventory of the hosts, the gateway and the monitoring, with variables for a small machine."""
     hosts = {}
     for number, (name, box) in enumerate(boxes.items()):
         instance = {"name": "chat", "alias": "small", "model": model, "port": 8080, "host": ADDRESSES[name]}
         small = {"cpus": str(number), "context": 2048, "slots": 2, "prompt_cache": "0MiB", "checkpoints": 0}
         hosts[name] = {
-            **box.inventory(),
-            "plan_housekeeping": {"cores": 0},
+            **box.inventory_variables(),
+            "epyc_plan_housekeeping": {"cores": 0},
             "epyc_steps": ["base", "llama"],
-            "base_textfile": f"{TEXTFILES}/sovereign-epyc.prom",
-            "base_textfile_interval": "15s",
-            "llama_binary": f"{BUILD}/bin/llama-server",
-            "llama_instances": [{**instance, **small, "api_key_file": KEY_FILE}],
-            "gateway_member_address": ADDRESSES[name],
+            "epyc_base_textfile": f"{TEXTFILES}/sovereign-epyc.prom",
+            "epyc_base_textfile_interval": "15s",
+            "epyc_llama_binary": f"{BUILD}/bin/llama-server",
+            "epyc_llama_instances": [{**instance, **small, "api_key_file": KEY_FILE}],
+            "epyc_gateway_member_address": ADDRESSES[name],
         }
-    gateway = {"gateway_bind": "127.0.0.1:8443", "gateway_plain_http": True, "gateway_open": True}
-    monitoring = {"monitoring_key_file": KEY_FILE, "monitoring_page_url": url, "monitoring_service": ""}
+    gateway = {"epyc_gateway_bind": "127.0.0.1:8443", "epyc_gateway_plain_http": True, "epyc_gateway_open": True}
+    monitoring = {"epyc_monitoring_key_file": KEY_FILE, "epyc_monitoring_page_url": url, "epyc_monitoring_service": ""}
     first: dict[str, Any] = {"hosts": {next(iter(boxes)): {}}}
-    every = {**gateway, "gateway_server_key": KEY, **monitoring}
-    return {"all": {"hosts": hosts, "vars": every, "children": {"gateway": first, "monitoring": first}}}
+    every = {**gateway, "epyc_gateway_server_key": KEY, **monitoring}
+    return {"all": {"hosts": hosts, "vars": every, "children": {"epyc_gateway": first, "epyc_monitoring": first}}}
 
 
-def set_up(boxes: dict[str, Container], hosts: Path) -> None:
-    """Have all of it on the containers, from the inventory in a file."""
+def run_setup_playbooks(boxes: dict[str, Container], hosts: Path) -> None:
+    """Run the playbooks that set up hosts, gateway and monitoring on the containers."""
     first = next(iter(boxes.values()))
     for box in boxes.values():
         box.run(f"mkdir -p {TEXTFILES}; install -m 600 /dev/stdin {KEY_FILE}", input=f"{KEY}\n")
     first.run(f"dpkg --install {HAPROXY}/*.deb")
     for name in ("site", "gateway", "monitoring"):
         print(f"{name}.yml runs", flush=True)
-        play(hosts, name)
+        run_playbook(hosts, name)
     for box in boxes.values():
         node = f"{PARTS}/usr/bin/prometheus-node-exporter --collector.textfile.directory={TEXTFILES}"
-        start(box, "node-exporter", node)
+        start_program_as_unit(box, "node-exporter", node)
     first.run("cat >/run/prometheus.yml", input=PROMETHEUS)
     first.run("cat >/run/alertmanager.yml", input=ALERTMANAGER)
     first.run("cat >/run/client.py", input=CLIENT)
@@ -111,8 +112,8 @@ def set_up(boxes: dict[str, Container], hosts: Path) -> None:
         program = f"{PARTS}/usr/bin/prometheus{'-alertmanager' if name == 'alertmanager' else ''}"
         store = "--storage.tsdb.path" if name == "prometheus" else "--cluster.listen-address= --storage.path"
         words = [f"--config.file=/run/{name}.yml", f"{store}=/run/{name}", f"--web.listen-address=127.0.0.1:{port}"]
-        start(first, name, program, *words)
-    start(first, "client", "python3", "/run/client.py")
+        start_program_as_unit(first, name, program, *words)
+    start_program_as_unit(first, "client", "python3", "/run/client.py")
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(first.run(f"cat {FOLDER}/serving.html").stdout, encoding="utf-8")
 
@@ -120,27 +121,29 @@ def set_up(boxes: dict[str, Container], hosts: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, help="how long it stays; by default until Ctrl-C")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
         build, model = ensure_llama(NATIVE), ensure_model()
-        parts = packages.extracted("trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
+        parts = debian_packages.ensure_extracted(
+            "trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter"
+        )
         binds = {build: BUILD, model.parent: MODELS, parts: PARTS}
-        binds[packages.fetch("trixie", *packages.HAPROXY)[0].parent] = HAPROXY
+        binds[debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY)[0].parent] = HAPROXY
         with contextlib.ExitStack() as stack:
-            boxes = {name: stack.enter_context(container(name, binds)) for name in ADDRESSES}
+            boxes = {name: stack.enter_context(running_container(name, binds)) for name in ADDRESSES}
             first, second = boxes.values()
-            first.connect(second, *(f"{address}/24" for address in ADDRESSES.values()))
-            ports = {name: stack.enter_context(first.published(port)) for name, port in PORTS.items()}
+            first.connect_cable(second, *(f"{address}/24" for address in ADDRESSES.values()))
+            ports = {name: stack.enter_context(first.published_port(port)) for name, port in PORTS.items()}
             hosts = Path(stack.enter_context(tempfile.TemporaryDirectory()), "hosts.json")
             url = f"http://127.0.0.1:{ports['prometheus']}"
-            hosts.write_text(json.dumps(inventory(boxes, f"{MODELS}/{model.name}", url)))
-            set_up(boxes, hosts)
+            hosts.write_text(json.dumps(build_inventory(boxes, f"{MODELS}/{model.name}", url)))
+            run_setup_playbooks(boxes, hosts)
             print(f"\nThe page:      {PAGE.as_uri()}")
             print(f"Prometheus:    {url}")
             print(f"Alertmanager:  http://127.0.0.1:{ports['alertmanager']}")
             print("All of it is on this machine only. Ctrl-C ends it.", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
-                time.sleep(asked.seconds if asked.seconds is not None else 10**8)
+                time.sleep(options.seconds if options.seconds is not None else 10**8)
     except VepycError as error:
         print(f"watch: {error}", file=sys.stderr)
         return 1

@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "lab"), str(ROOT / ".collections")]
 
-from vepyc import Machine, Preparation, up  # noqa: E402
-from vepyc.rundir import RunDir  # noqa: E402
+from vepyc import Machine, Preparation, start_machine  # noqa: E402
+from vepyc.machine.run_directory import RunDirectory  # noqa: E402
 
 SHAPE = "small"
 SSH_CONFIG = """\
@@ -37,8 +37,8 @@ ControlPath ~/.ansible/cp/%h-%p-%r
 """
 
 
-def run_dir_of(scenario: str) -> RunDir:
-    return RunDir.of(f"molecule-{scenario.replace('_', '-')}")
+def run_dir_of(scenario: str) -> RunDirectory:
+    return RunDirectory.of_machine(f"molecule-{scenario.replace('_', '-')}")
 
 
 def prepared_for(scenario: str) -> Preparation | None:
@@ -56,7 +56,7 @@ def prepared_for(scenario: str) -> Preparation | None:
 def boot(scenario: str, folder: Path) -> None:
     """Boot it as it is in the snapshot, even if one of its name is left from before."""
     end(scenario)
-    machine = up(SHAPE, run_dir_of(scenario).path.name, prepared=prepared_for(scenario))
+    machine = start_machine(SHAPE, run_dir_of(scenario).path.name, prepared=prepared_for(scenario))
     folder.mkdir(exist_ok=True)
     hosts = {machine.name: {"ansible_port": machine.port}}
     (folder / "hosts.json").write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}}}}))
@@ -69,10 +69,10 @@ def boot(scenario: str, folder: Path) -> None:
 def end(scenario: str) -> None:
     """End it, if it is there."""
     run_dir = run_dir_of(scenario)
-    if run_dir.alive():
-        Machine(run_dir).down()
+    if run_dir.is_alive():
+        Machine(run_dir).discard()
     elif run_dir.path.exists():
-        run_dir.stop()
+        run_dir.end_and_remove()
 
 
 if __name__ == "__main__":

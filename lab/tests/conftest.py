@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, Machine, Preparation, up
-from vepyc.bmc import Bmc, serve
+from vepyc import SHAPES, Machine, Preparation, start_machine
+from vepyc.bmc import Bmc, serve_bmc
 
 CPU = "/sys/devices/system/cpu"
 RESCTRL = "/sys/fs/resctrl"
@@ -42,11 +42,11 @@ print(json.dumps({register: [access(cpu, int(register)) for cpu in cpus] for reg
 @contextlib.contextmanager
 def machine_of(shape: str, name: str, kernel: str = "6.12", prepared: Preparation | None = None) -> Iterator[Machine]:
     """A machine of the tests' own, next to whatever else runs."""
-    machine = up(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel, prepared=prepared)
+    machine = start_machine(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel, prepared=prepared)
     try:
         yield machine
     finally:
-        machine.down()
+        machine.discard()
 
 
 def wait_while(left: Callable[[], object], seconds: float = 30) -> None:
@@ -73,13 +73,13 @@ def own_small(request: pytest.FixtureRequest) -> Iterator[Machine]:
 
 @pytest.fixture
 def bmc() -> Iterator[Callable[..., Bmc]]:
-    """Starts BMCs without machines, with the arguments of `vepyc.bmc.serve`, and ends them after the test."""
+    """Starts BMCs without machines, with the arguments of `vepyc.bmc.serve_bmc`, and ends them after the test."""
     with contextlib.ExitStack() as stack:
-        yield lambda *given, **named: stack.enter_context(serve(*given, **named))
+        yield lambda *given, **named: stack.enter_context(serve_bmc(*given, **named))
 
 
 @contextlib.contextmanager
-def resctrl(machine: Machine, options: str = "") -> Iterator[None]:
+def mounted_resctrl(machine: Machine, options: str = "") -> Iterator[None]:
     machine.run(f"mount -t resctrl {options} resctrl {RESCTRL}")
     try:
         yield
@@ -87,19 +87,19 @@ def resctrl(machine: Machine, options: str = "") -> Iterator[None]:
         machine.run(f"umount {RESCTRL}")
 
 
-def read(machine: Machine, pattern: str) -> dict[str, str]:
+def read_files(machine: Machine, pattern: str) -> dict[str, str]:
     """The contents of the guest's files that match a pattern, by path."""
     lines = machine.run(f"grep -H . {pattern}").stdout.splitlines()
     return dict(line.split(":", 1) for line in lines)
 
 
-def cpulist(text: str) -> set[int]:
+def parse_cpulist(text: str) -> set[int]:
     """The CPUs that a list like 0-3,8 names."""
     ends = (part.split("-") for part in text.split(","))
     return {cpu for end in ends for cpu in range(int(end[0]), int(end[-1]) + 1)}
 
 
-def msrs(machine: Machine, writes: dict[int, int], reads: Sequence[int] = ()) -> dict[int, list[int]]:
+def write_and_read_msrs(machine: Machine, writes: dict[int, int], reads: Sequence[int] = ()) -> dict[int, list[int]]:
     """Write registers on every CPU through /dev/cpu/N/msr, and say what these and others read back."""
     machine.run("modprobe msr")
     try:
@@ -109,19 +109,19 @@ def msrs(machine: Machine, writes: dict[int, int], reads: Sequence[int] = ()) ->
     return {int(register): values for register, values in json.loads(out).items()}
 
 
-def hwcr(machine: Machine) -> list[int]:
+def read_hwcr(machine: Machine) -> list[int]:
     """The hardware configuration register of every CPU."""
-    return msrs(machine, {}, reads=[0xC0010015])[0xC0010015]
+    return write_and_read_msrs(machine, {}, reads=[0xC0010015])[0xC0010015]
 
 
 def check_l3_domains(machine: Machine) -> None:
     shape = SHAPES[machine.shape]
-    sizes = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/size")
+    sizes = read_files(machine, f"{CPU}/cpu[0-9]*/cache/index3/size")
     assert len(sizes) == shape.cpus
     assert set(sizes.values()) == {f"{shape.l3_mib * 1024}K"}
-    ids = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/id")
-    lists = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/shared_cpu_list")
-    found = {int(l3_id): cpulist(lists[path.replace("/id", "/shared_cpu_list")]) for path, l3_id in ids.items()}
+    ids = read_files(machine, f"{CPU}/cpu[0-9]*/cache/index3/id")
+    lists = read_files(machine, f"{CPU}/cpu[0-9]*/cache/index3/shared_cpu_list")
+    found = {int(l3_id): parse_cpulist(lists[path.replace("/id", "/shared_cpu_list")]) for path, l3_id in ids.items()}
     per_domain = shape.cores_per_l3
     assert found == {
         l3_id: set(range(index * per_domain, (index + 1) * per_domain)) for index, l3_id in enumerate(shape.l3_ids)
@@ -130,7 +130,7 @@ def check_l3_domains(machine: Machine) -> None:
 
 def check_schemata(machine: Machine) -> None:
     shape = SHAPES[machine.shape]
-    with resctrl(machine):
+    with mounted_resctrl(machine):
         lines = machine.run(f"cat {RESCTRL}/schemata").stdout.replace(" ", "").split()
     resources = {"L3": "ffff", "MB": str(1 << shape.mba_bits)}
     if shape.smba and machine.kernel != "6.1":  # Linux learned of slow memory in 6.3

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from vepyc import GuestError, VepycError
-from vepyc.container import Container, container
-from vepyc.play import quick, run
-from vepyc.python import FORK_SERVER
+from vepyc.container import Container, running_container
+from vepyc.playbook_runs import quick_ansible_variables, run_command
+from vepyc.quick_python.python_files import FORK_SERVER
 
 from .conftest import wait_while
 
@@ -33,7 +33,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def box(shared: Path) -> Iterator[Container]:
-    with container("test-box", {shared: "/srv/closed"}, {shared: "/srv/shared"}) as box:
+    with running_container("test-box", {shared: "/srv/closed"}, {shared: "/srv/shared"}) as box:
         yield box
 
 
@@ -91,7 +91,7 @@ def test_a_bound_folder_is_shared_both_ways(box: Container, shared: Path) -> Non
 
 
 def test_ansible_comes_in(box: Container, tmp_path: Path) -> None:
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory()}}}))
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory_variables()}}}))
     command = [str(Path(sys.executable).with_name("ansible")), "all", "-i", str(tmp_path / "hosts.json")]
     command += ["-m", "ansible.builtin.systemd_service", "-a", "name=dbus.service"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -101,9 +101,9 @@ def test_ansible_comes_in(box: Container, tmp_path: Path) -> None:
 
 def parent_of_modules(box: Container, folder: Path, *through: str) -> str:
     """The command line of the Python of which a module of a test is a child."""
-    (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory(through)}}}))
+    (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory_variables(through)}}}))
     words = ["all", "-i", str(folder / "hosts.json"), "-m", "shell", "-a", "tr '\\0' ' ' </proc/$PPID/cmdline"]
-    done = run("ansible", *words, **quick())
+    done = run_command("ansible", *words, **quick_ansible_variables())
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -113,17 +113,17 @@ def test_modules_run_in_a_python_that_is_there(box: Container, tmp_path: Path) -
     there = f"/usr/bin/python3 /{FORK_SERVER} --socket"
     assert there in parent_of_modules(box, tmp_path)
     assert there not in parent_of_modules(box, tmp_path, "nsenter", "--net=/proc/1/ns/net")
-    box.as_any_host()
+    box.remove_speedups()
     assert there not in parent_of_modules(box, tmp_path)
 
 
 def test_nothing_is_left_of_a_container() -> None:
-    with container("test-gone") as box:
+    with running_container("test-gone") as box:
         box.run("touch /etc/made-by-a-test")
         assert processes_of("test-gone")
     assert processes_of("test-gone") == []
     assert list(Path("/sys/fs/cgroup").glob("**/vepyc-test-gone")) == []
-    with container("test-gone") as box:
+    with running_container("test-gone") as box:
         box.run("test ! -e /etc/made-by-a-test")
 
 
@@ -140,11 +140,11 @@ def test_it_ends_with_the_process_that_started_it() -> None:
     owner.kill()
     owner.wait()
     wait_while(lambda: processes_of("test-orphan"), seconds=10)
-    with container("test-orphan") as box:
+    with running_container("test-orphan") as box:
         box.run("true")
 
 
 def test_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(VepycError, match="containers need root"), container("test-nobody"):
+    with pytest.raises(VepycError, match="containers need root"), running_container("test-nobody"):
         pass

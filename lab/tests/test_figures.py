@@ -25,6 +25,6 @@ def test_a_figure_that_misses_its_bar_is_remembered(
     value: float, bar: Bar | None, missed: bool, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = Figures()
-    figures.show("start", value, "s", bar)
-    figures.show("other", 1, "s", Bar("<", 2))
+    figures.print_figure("start", value, "s", bar)
+    figures.print_figure("other", 1, "s", Bar("<", 2))
     assert (figures.missed, capsys.readouterr().out.splitlines()[0]) == (missed, line)

@@ -16,10 +16,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from vepyc import SHAPES, GuestError, Machine, VepycError, up
-from vepyc.guest import RELEASES
+from vepyc import SHAPES, GuestError, Machine, VepycError, start_machine
+from vepyc.images.guest_system import RELEASES
 
-from .conftest import CPU, RESCTRL, check_l3_domains, check_schemata, cpulist, hwcr, machine_of, msrs, read, resctrl
+from .conftest import (
+    CPU,
+    RESCTRL,
+    check_l3_domains,
+    check_schemata,
+    machine_of,
+    mounted_resctrl,
+    parse_cpulist,
+    read_files,
+    read_hwcr,
+    write_and_read_msrs,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -78,8 +89,8 @@ def test_systemd_has_started_everything(small: Machine) -> None:
 def check_nodes(machine: Machine) -> None:
     shape = SHAPES[machine.shape]
     per_node = shape.cpus // shape.nodes
-    found = read(machine, "/sys/devices/system/node/node[0-9]*/cpulist")
-    assert {int(re.findall(r"node(\d+)/", path)[0]): cpulist(text) for path, text in found.items()} == {
+    found = read_files(machine, "/sys/devices/system/node/node[0-9]*/cpulist")
+    assert {int(re.findall(r"node(\d+)/", path)[0]): parse_cpulist(text) for path, text in found.items()} == {
         node: set(range(node * per_node, (node + 1) * per_node)) for node in range(shape.nodes)
     }
 
@@ -92,14 +103,14 @@ def test_topology(small: Machine) -> None:
 def test_topology_of_a_big_machine(big: Machine) -> None:
     check_l3_domains(big)
     check_nodes(big)
-    sockets = set(read(big, f"{CPU}/cpu[0-9]*/topology/physical_package_id").values())
+    sockets = set(read_files(big, f"{CPU}/cpu[0-9]*/topology/physical_package_id").values())
     assert len(sockets) == SHAPES[big.shape].sockets
 
 
 def test_each_node_has_huge_pages_of_its_own(small: Machine) -> None:
     pool = "/sys/devices/system/node/node2/hugepages/hugepages-2048kB/nr_hugepages"
     small.run(f"echo 16 > {pool}")
-    pools = read(small, "/sys/devices/system/node/node[0-9]*/hugepages/hugepages-2048kB/nr_hugepages")
+    pools = read_files(small, "/sys/devices/system/node/node[0-9]*/hugepages/hugepages-2048kB/nr_hugepages")
     small.run(f"echo 0 > {pool}")
     assert list(pools.values()) == ["0", "0", "16", "0"]
 
@@ -116,12 +127,12 @@ def test_schemata_of_a_big_machine(big: Machine) -> None:
 
 
 def test_code_and_data_can_be_told_apart(small: Machine) -> None:
-    with resctrl(small, "-o cdp"):
+    with mounted_resctrl(small, "-o cdp"):
         assert {"L3CODE", "L3DATA"} <= set(small.run(f"ls {RESCTRL}/info").stdout.split())
 
 
 def test_groups_take_masks_as_on_amd(small: Machine) -> None:
-    with resctrl(small):
+    with mounted_resctrl(small):
         small.run(f"mkdir {RESCTRL}/draft && echo 'L3:1=ff0f' > {RESCTRL}/draft/schemata")
         assert "1=ff0f" in small.run(f"cat {RESCTRL}/draft/schemata").stdout
         refused = small.run(f"echo 'L3:1=1ffff' > {RESCTRL}/draft/schemata", check=False)
@@ -130,7 +141,7 @@ def test_groups_take_masks_as_on_amd(small: Machine) -> None:
 
 
 def test_traffic_and_occupancy_are_counted(small: Machine) -> None:
-    with resctrl(small):
+    with mounted_resctrl(small):
         counters = small.run(f"ls {RESCTRL}/mon_data/mon_L3_03").stdout.split()
     assert counters == ["llc_occupancy", "mbm_local_bytes", "mbm_total_bytes"]
 
@@ -139,7 +150,7 @@ def test_traffic_and_occupancy_are_counted(small: Machine) -> None:
 
 
 def test_acpi_cpufreq_drives_three_pstates(small: Machine) -> None:
-    files = read(small, f"{CPU}/cpufreq/policy3/{{scaling_driver,scaling_available_*,cpuinfo_max_freq}}")
+    files = read_files(small, f"{CPU}/cpufreq/policy3/{{scaling_driver,scaling_available_*,cpuinfo_max_freq}}")
     values = {path.rsplit("/", 1)[1]: value.split() for path, value in files.items()}
     assert values["scaling_driver"] == ["acpi-cpufreq"]
     assert values["scaling_available_frequencies"] == ["2250000", "1900000", "1500000"]
@@ -155,11 +166,11 @@ def test_acpi_cpufreq_drives_three_pstates(small: Machine) -> None:
 
 
 def test_acpi_idle_has_the_states_of_an_epyc(small: Machine) -> None:
-    assert set(read(small, f"{CPU}/cpuidle/current_driver").values()) == {"acpi_idle"}
+    assert set(read_files(small, f"{CPU}/cpuidle/current_driver").values()) == {"acpi_idle"}
     for file, values in (("name", ["POLL", "C1", "C2"]), ("latency", ["0", "1", "800"])):
-        found = read(small, f"{CPU}/cpu*/cpuidle/state*/{file}")
+        found = read_files(small, f"{CPU}/cpu*/cpuidle/state*/{file}")
         assert [found[path] for path in sorted(found)] == values * 16
-    counted = read(small, f"{CPU}/cpu*/cpuidle/state2/usage")
+    counted = read_files(small, f"{CPU}/cpu*/cpuidle/state2/usage")
     assert len(counted) == 16 and all(int(count) > 0 for count in counted.values())
 
 
@@ -176,24 +187,24 @@ def test_boost_is_switched_in_the_register_of_each_cpu(small: Machine) -> None:
     """The file reads back the state of the whole machine on these kernels; only the register tells the CPU's own."""
     assert small.run(f"cat {CPU}/cpufreq/boost").stdout == "1\n"
     small.run(f"echo 0 > {CPU}/cpufreq/policy2/cpb")
-    disabled = [bool(value & 1 << 25) for value in hwcr(small)]
+    disabled = [bool(value & 1 << 25) for value in read_hwcr(small)]
     small.run(f"echo 1 > {CPU}/cpufreq/policy2/cpb")
     assert disabled == [cpu == 2 for cpu in range(16)]
 
 
 def test_boost_is_switched_for_all(small: Machine) -> None:
     small.run(f"echo 0 > {CPU}/cpufreq/boost")
-    disabled = {bool(value & 1 << 25) for value in hwcr(small)}
+    disabled = {bool(value & 1 << 25) for value in read_hwcr(small)}
     small.run(f"echo 1 > {CPU}/cpufreq/boost")
     assert disabled == {True}
-    assert not any(value & 1 << 25 for value in hwcr(small))
+    assert not any(value & 1 << 25 for value in read_hwcr(small))
 
 
 # Model-specific registers
 
 
 def test_registers_keep_a_value_per_cpu(small: Machine) -> None:
-    found = msrs(small, {0xC0000108: 0x20, 0xC0011022: 0x1000})
+    found = write_and_read_msrs(small, {0xC0000108: 0x20, 0xC0011022: 0x1000})
     assert found == {
         0xC0000108: [0x20 + cpu for cpu in range(16)],
         0xC0011022: [0x1000 + cpu for cpu in range(16)],
@@ -201,12 +212,12 @@ def test_registers_keep_a_value_per_cpu(small: Machine) -> None:
 
 
 def test_a_register_the_lab_does_not_know_drops_writes_in_silence(small: Machine) -> None:
-    assert msrs(small, {0xC0011029: 2}) == {0xC0011029: [0] * 16}
+    assert write_and_read_msrs(small, {0xC0011029: 2}) == {0xC0011029: [0] * 16}
 
 
 def test_registers_of_a_big_machine_keep_a_value_per_cpu(big: Machine) -> None:
     cpus = SHAPES[big.shape].cpus
-    assert msrs(big, {0xC0000108: 1}) == {0xC0000108: [1 + cpu for cpu in range(cpus)]}
+    assert write_and_read_msrs(big, {0xC0000108: 1}) == {0xC0000108: [1 + cpu for cpu in range(cpus)]}
 
 
 def test_cpuid_says_that_prefetch_control_exists(small: Machine) -> None:
@@ -245,16 +256,16 @@ def test_a_failed_command_says_what_it_printed(small: Machine) -> None:
 
 
 def test_up_again_gives_the_same_machine(small: Machine) -> None:
-    again = up("small", name=small.name, kernel=small.kernel)
+    again = start_machine("small", name=small.name, kernel=small.kernel)
     assert (again.port, again.run_dir.path) == (small.port, small.run_dir.path)
     with pytest.raises(VepycError, match="is already up as small"):
-        up("epyc9354", name=small.name)
+        start_machine("epyc9354", name=small.name)
 
 
 def test_two_machines_of_one_snapshot_are_apart(small: Machine, own_small: Machine) -> None:
     small.run("echo here > /root/only-here")
     assert own_small.run("test -e /root/only-here", check=False).returncode == 1
-    assert msrs(small, {0xC0000108: 0x100})[0xC0000108][5] == 0x105
-    assert msrs(own_small, {}, reads=[0xC0000108])[0xC0000108][5] == 0
+    assert write_and_read_msrs(small, {0xC0000108: 0x100})[0xC0000108][5] == 0x105
+    assert write_and_read_msrs(own_small, {}, reads=[0xC0000108])[0xC0000108][5] == 0
     names = {machine.run("cat /etc/machine-id").stdout for machine in (small, own_small)}
     assert len(names) == 2

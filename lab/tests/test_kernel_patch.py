@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, VepycError, kernel, patch
+from vepyc import SHAPES, VepycError
+from vepyc.epyc import kernel_addresses, kernel_patch
 
 KEEP = 0xFFFFFFFF
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def rows(name: str) -> dict[tuple[int, int], tuple[int, ...]]:
-    table = patch.cpuid_table(SHAPES[name])
+    table = kernel_patch.cpuid_table(SHAPES[name])
     assert table[-4:] == b"\xff" * 4
     unpacked = struct.iter_unpack("<10I", table[:-4])
     return {(row[0], row[1]): row[2:] for row in unpacked}
@@ -51,17 +52,22 @@ def test_turin_counts_bandwidth_in_a_wider_field() -> None:
 
 # The code that goes into the kernel
 
-SITES = kernel.Sites(table=0xFFFFFFFF82000000, functions=(0x11, 0x22, 0x33, 0x44, 0x55), cave=0xFFFFFFFF81A50000)
+SITES = kernel_addresses.KernelAddresses(
+    table=0xFFFFFFFF82000000, functions=(0x11, 0x22, 0x33, 0x44, 0x55), cave=0xFFFFFFFF81A50000
+)
 
 
 def test_the_header_points_at_the_originals_and_the_tables() -> None:
-    blob, entries = patch.build(SHAPES["small"], SITES)
+    blob, entries = kernel_patch.build_patch(SHAPES["small"], SITES)
     header = struct.unpack_from("<8Q", blob)
     assert header[:5] == SITES.functions
     cpuid_table, msr_list, msr_slots = (address - SITES.cave for address in header[5:])
-    table = patch.cpuid_table(SHAPES["small"])
+    table = kernel_patch.cpuid_table(SHAPES["small"])
     assert blob[cpuid_table : cpuid_table + len(table)] == table
-    assert struct.unpack_from(f"<{len(patch.MSRS) + 1}I", blob, msr_list) == (*patch.MSRS, 0xFFFFFFFF)
+    assert struct.unpack_from(f"<{len(kernel_patch.MSR_RESET_VALUES) + 1}I", blob, msr_list) == (
+        *kernel_patch.MSR_RESET_VALUES,
+        0xFFFFFFFF,
+    )
     assert msr_slots % 4096 == 0
     assert len(blob) - msr_slots == 16 * 8 * 8
     endbr = b"\xf3\x0f\x1e\xfa"
@@ -70,11 +76,11 @@ def test_the_header_points_at_the_originals_and_the_tables() -> None:
 
 
 def test_slots_hold_the_reset_values_of_every_possible_cpu() -> None:
-    blob, _ = patch.build(SHAPES["epyc7543x2"], SITES)
+    blob, _ = kernel_patch.build_patch(SHAPES["epyc7543x2"], SITES)
     slots = struct.unpack_from("<Q", blob, 7 * 8)[0] - SITES.cave
     per_cpu = [blob[start : start + 64] for start in range(slots, len(blob), 64)]
     assert len(per_cpu) == 72
-    assert {struct.unpack_from("<4Q", cpu) for cpu in per_cpu} == {tuple(patch.MSRS.values())}
+    assert {struct.unpack_from("<4Q", cpu) for cpu in per_cpu} == {tuple(kernel_patch.MSR_RESET_VALUES.values())}
 
 
 # Finding the kernel's functions
@@ -92,7 +98,7 @@ def made_up_kernel(functions: dict[str, bytes], *, tables: int = 1, cave: bytes 
         addresses[name] = BASE + len(text)
         text += (b"\xf3\x0f\x1e\xfa" if marked else b"") + code + b"\xc3"
     text += b"\x90" * 64 + cave + b"\x90"
-    names = ("native_cpuid", *kernel.PATTERNS)
+    names = ("native_cpuid", *kernel_addresses.PATTERNS)
     text += struct.pack("<5Q", *(addresses.get(name, 0) for name in names)) * tables
     header = bytearray(64)
     header[:4] = b"\x7fELF"
@@ -105,31 +111,31 @@ def made_up_kernel(functions: dict[str, bytes], *, tables: int = 1, cave: bytes 
 
 @pytest.mark.parametrize("marked", [False, True], ids=["without landing marks", "with landing marks"])
 def test_functions_are_found_through_the_table_that_names_them(marked: bool) -> None:
-    sites = kernel.find_sites(made_up_kernel(kernel.PATTERNS, marked=marked), "6.99")
+    sites = kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, marked=marked), "6.99")
     assert sites.functions[0] == BASE
     assert all(first < second for first, second in pairwise(sites.functions))
     assert sites.cave % 4096 == 0
 
 
-@pytest.mark.parametrize("missing", kernel.PATTERNS)
+@pytest.mark.parametrize("missing", kernel_addresses.PATTERNS)
 def test_a_missing_pattern_is_named_with_its_kernel(missing: str) -> None:
-    functions = {name: code for name, code in kernel.PATTERNS.items() if name != missing}
+    functions = {name: code for name, code in kernel_addresses.PATTERNS.items() if name != missing}
     with pytest.raises(VepycError, match=rf"kernel 6\.99 has no code that looks like {missing}"):
-        kernel.find_sites(made_up_kernel(functions), "6.99")
+        kernel_addresses.find_kernel_addresses(made_up_kernel(functions), "6.99")
 
 
 def test_two_tables_are_an_error() -> None:
     with pytest.raises(VepycError, match=r"kernel 6\.99 has 2 tables that look like pv_ops"):
-        kernel.find_sites(made_up_kernel(kernel.PATTERNS, tables=2), "6.99")
+        kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, tables=2), "6.99")
 
 
 def test_a_kernel_without_padding_is_an_error() -> None:
     with pytest.raises(VepycError, match=r"kernel 6\.99 has no run of int3 padding"):
-        kernel.find_sites(made_up_kernel(kernel.PATTERNS, cave=b""), "6.99")
+        kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, cave=b""), "6.99")
 
 
 def test_an_unknown_compression_is_an_error(tmp_path: Path) -> None:
     vmlinuz = tmp_path / "vmlinuz-6.99"
     vmlinuz.write_bytes(bytes(4096))
     with pytest.raises(VepycError, match=r"vmlinuz-6\.99 is compressed with neither xz nor zstd"):
-        kernel.unpack(vmlinuz)
+        kernel_addresses.unpack_vmlinuz(vmlinuz)

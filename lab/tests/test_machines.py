@@ -15,26 +15,26 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, GuestError, Machine, Preparation, VepycError, up
-from vepyc.guest import RELEASES
-from vepyc.image import image_dir
-from vepyc.rundir import RunDir
-from vepyc.snapshot import prepared_dir
-from vepyc.start import start
+from vepyc import SHAPES, GuestError, Machine, Preparation, VepycError, start_machine
+from vepyc.images.guest_image import image_dir
+from vepyc.images.guest_system import RELEASES
+from vepyc.machine.run_directory import RunDirectory
+from vepyc.machine.saved_states import prepared_dir
+from vepyc.machine.start import start_again
 
-from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs, wait_while
+from .conftest import check_l3_domains, check_schemata, machine_of, read_hwcr, wait_while, write_and_read_msrs
 
 pytestmark = pytest.mark.slow
 
 
-def processes(machine: Machine) -> list[int]:
+def machine_processes(machine: Machine) -> list[int]:
     """The machine's supervisor and QEMU."""
     supervisor = int(machine.run_dir.pid.read_text())
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     return [supervisor, *map(int, children)]
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether a process has ended; one that only waits to be collected by its parent has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
@@ -43,7 +43,7 @@ def gone(pid: int) -> bool:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    wait_while(lambda: [pid for pid in pids if not gone(pid)])
+    wait_while(lambda: [pid for pid in pids if not has_ended(pid)])
 
 
 # Power
@@ -52,21 +52,21 @@ def wait_until_gone(pids: list[int]) -> None:
 def test_a_power_cut_comes_back_as_the_same_epyc_with_what_was_synced(own_small: Machine) -> None:
     """A boot like any other. tests/lab has many a reboot, and what GRUB is told before one."""
     before = own_small.run("cat /proc/sys/kernel/random/boot_id").stdout
-    msrs(own_small, {0xC0000108: 0x20})
+    write_and_read_msrs(own_small, {0xC0000108: 0x20})
     own_small.run("echo kept > /root/kept && sync")
-    own_small.kill()
+    own_small.power_cycle()
     assert own_small.run("cat /proc/sys/kernel/random/boot_id").stdout != before
     assert own_small.run("cat /root/kept").stdout == "kept\n"
     assert "Loading Linux" in own_small.console.read_text(errors="replace")
     assert own_small.run("hostname").stdout == own_small.name + "\n"
     check_l3_domains(own_small)
     check_schemata(own_small)
-    assert hwcr(own_small) == [1 << 24] * 16
-    assert msrs(own_small, {0xC0000108: 0x20}) == {0xC0000108: [0x20 + cpu for cpu in range(16)]}
+    assert read_hwcr(own_small) == [1 << 24] * 16
+    assert write_and_read_msrs(own_small, {0xC0000108: 0x20}) == {0xC0000108: [0x20 + cpu for cpu in range(16)]}
 
 
 def test_a_poweroff_in_the_guest_ends_the_machine(own_small: Machine) -> None:
-    pids = processes(own_small)
+    pids = machine_processes(own_small)
     with contextlib.suppress(GuestError):
         own_small.run("systemctl poweroff")
     wait_until_gone(pids)
@@ -76,27 +76,27 @@ def test_a_poweroff_in_the_guest_ends_the_machine(own_small: Machine) -> None:
 def test_a_machine_that_was_stopped_or_killed_starts_from_the_disk_that_it_had() -> None:
     """The end of the computer below kills its supervisor, too."""
     name = f"test-stopped-{os.getpid()}"
-    machine = up("small", name=name)
+    machine = start_machine("small", name=name)
     try:
-        pids = processes(machine)
+        pids = machine_processes(machine)
         machine.run("echo kept >/root/kept")
-        machine.stop()
+        machine.shut_down()
         wait_until_gone(pids)
         with pytest.raises(VepycError, match=f"boot it with: vepyc start {name}"):
-            up("small", name=name)
-        again = start(name)
+            start_machine("small", name=name)
+        again = start_again(name)
         assert again.run("cat /root/kept /etc/hostname").stdout.split() == ["kept", name]
         check_l3_domains(again)
         again.run("sync")
-        pids = processes(again)
+        pids = machine_processes(again)
         os.kill(pids[0], 9)
         wait_until_gone(pids)
-        assert start(name).run("cat /root/kept").stdout == "kept\n"
-        assert start(name).port == machine.port
+        assert start_again(name).run("cat /root/kept").stdout == "kept\n"
+        assert start_again(name).port == machine.port
     finally:
-        RunDir.of(name).stop()
+        RunDirectory.of_machine(name).end_and_remove()
     with pytest.raises(VepycError, match=r"no machine .* that could be started again"):
-        start(name)
+        start_again(name)
 
 
 # Processes and files on the host
@@ -104,7 +104,7 @@ def test_a_machine_that_was_stopped_or_killed_starts_from_the_disk_that_it_had()
 
 def test_down_leaves_nothing() -> None:
     with machine_of("small", "brief") as machine:
-        pids = processes(machine)
+        pids = machine_processes(machine)
     wait_until_gone(pids)
     assert not machine.run_dir.path.exists()
     with pytest.raises(ConnectionRefusedError):
@@ -113,20 +113,20 @@ def test_down_leaves_nothing() -> None:
 
 def test_a_killed_supervisor_leaves_no_qemu() -> None:
     name = f"test-orphan-{os.getpid()}"
-    machine = up("small", name=name)
-    pids = processes(machine)
+    machine = start_machine("small", name=name)
+    pids = machine_processes(machine)
     assert len(pids) == 2
     os.kill(pids[0], 9)
     wait_until_gone(pids)
-    assert not RunDir.of(name).alive()
+    assert not RunDirectory.of_machine(name).is_alive()
     with pytest.raises(VepycError, match="is not running"):
-        Machine.find(name)
+        Machine.find_running(name)
     # The process that holds ssh's connection ends a moment later; one that ends during a call adds a line of its own.
     wait_while((machine.run_dir.path / "ssh.sock").exists)
     with pytest.raises(GuestError, match=r"ssh failed: .*; test-orphan-\d+ was killed; the end of its log:"):
         machine.run("true")
     # The directory it left does not stop the next one.
-    up("small", name=name).down()
+    start_machine("small", name=name).discard()
     assert not machine.run_dir.path.exists()
 
 

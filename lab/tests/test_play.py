@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.play import run_playbook
+from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
 

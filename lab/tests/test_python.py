@@ -17,7 +17,7 @@ import pytest
 
 from vepyc import Machine
 from vepyc.paths import PACKAGE
-from vepyc.python import FORK_SERVER
+from vepyc.quick_python.python_files import FORK_SERVER
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ zip_data='ARCHIVE',
 """
 BASIC, MORE = "ansible.module_utils.basic", "ansible.module_utils.more"
 OURS, OTHER = (f"ansible_collections.a.b.plugins.module_utils.{name}" for name in ("ours", "other"))
-SSH = PACKAGE / "ssh.sh"
+SSH = PACKAGE / "quick_python/ssh.sh"
 # What Ansible has its ssh run, with a module on the standard input.
 NEW_PYTHON = "/bin/sh -c /usr/bin/python3"
 # Says which program the parent of this one is, in the way of a module that failed.
@@ -80,47 +80,47 @@ def as_ansible(machine: Machine, program: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, input=program, cwd=where, capture_output=True, timeout=60, check=False, **text)
 
 
-def kept(machine: Machine) -> set[str]:
+def cached_bytecode_names(machine: Machine) -> set[str]:
     return set(machine.run(f"ls {BYTECODE}", check=False).stdout.split())
 
 
-def number(machine: Machine, wanted: int, run: uuid.UUID) -> int:
+def run_numbered_module(machine: Machine, wanted: int, run: uuid.UUID) -> int:
     """A number out of an archive; the run makes sources that no guest before had."""
     return int(machine.run(f"python3 - {wanted} {run}", input=FROM_ARCHIVE).stdout)
 
 
-def stacks(machine: Machine) -> set[str]:
+def stack_addresses(machine: Machine) -> set[str]:
     """Where the stacks of three programs are."""
     return set(machine.run("for i in 1 2 3; do grep -F '[stack]' /proc/self/maps; done").stdout.splitlines())
 
 
 def test_bytecode_of_archives_is_kept_and_belongs_to_its_source(own_small: Machine) -> None:
-    run, before = uuid.uuid4(), kept(own_small)
-    assert [number(own_small, wanted, run) for wanted in (1, 2, 1)] == [1, 2, 1]
-    first, second = (f"{BYTECODE}/{name}" for name in sorted(kept(own_small) - before))
+    run, before = uuid.uuid4(), cached_bytecode_names(own_small)
+    assert [run_numbered_module(own_small, wanted, run) for wanted in (1, 2, 1)] == [1, 2, 1]
+    first, second = (f"{BYTECODE}/{name}" for name in sorted(cached_bytecode_names(own_small) - before))
     # It is what is kept that runs, and what was cut short is compiled anew.
     own_small.run(f"mv {first} /run/first && cp {second} {first} && cp /run/first {second}")
-    assert [number(own_small, wanted, run) for wanted in (1, 2)] == [2, 1]
+    assert [run_numbered_module(own_small, wanted, run) for wanted in (1, 2)] == [2, 1]
     own_small.run(f"truncate -s 7 {first} {second}")
-    assert [number(own_small, wanted, run) for wanted in (1, 2)] == [1, 2]
+    assert [run_numbered_module(own_small, wanted, run) for wanted in (1, 2)] == [1, 2]
 
 
 def test_bytecode_of_other_machines_is_used_unless_it_was_cut_short(own_small: Machine) -> None:
-    run, before = uuid.uuid4(), kept(own_small)
-    assert number(own_small, 5, run) == 5
-    (name,) = kept(own_small) - before
-    store = own_small._bytecode()
-    store.take()
-    store.give()
-    assert number(own_small, 5, run) == 5
-    assert kept(own_small) == set(), "nothing was compiled again"
+    run, before = uuid.uuid4(), cached_bytecode_names(own_small)
+    assert run_numbered_module(own_small, 5, run) == 5
+    (name,) = cached_bytecode_names(own_small) - before
+    store = own_small._bytecode_store()
+    store.fetch_from_guest()
+    store.send_to_guest()
+    assert run_numbered_module(own_small, 5, run) == 5
+    assert cached_bytecode_names(own_small) == set(), "nothing was compiled again"
     own_small.run(f"python3 - {name}", input=CUT)
-    assert number(own_small, 5, run) == 5
-    assert kept(own_small) >= {name}
+    assert run_numbered_module(own_small, 5, run) == 5
+    assert cached_bytecode_names(own_small) >= {name}
 
 
 def test_addresses_are_equal(own_small: Machine) -> None:
-    assert len(stacks(own_small)) == 1
+    assert len(stack_addresses(own_small)) == 1
 
 
 def test_modules_of_ansible_run_in_a_python_that_is_there(own_small: Machine) -> None:
@@ -140,7 +140,7 @@ def test_modules_of_ansible_run_in_a_python_that_is_there(own_small: Machine) ->
     assert subprocess.run(command, cwd=own_small.run_dir.path, check=False).returncode == 7
 
 
-def bringing(**texts: str) -> str:
+def program_with_archive(**texts: str) -> str:
     """A program whose archive has these modules."""
     names = {"basic": BASIC, "more": MORE, "ours": OURS, "other": OTHER}
     files = {f"{names[name].replace('.', '/')}.py": text for name, text in texts.items()}
@@ -155,9 +155,9 @@ def bringing(**texts: str) -> str:
     return program.replace("NAMES", repr([BASIC, MORE, OURS, OTHER]))
 
 
-def brings(machine: Machine, **texts: str) -> str:
+def run_program_with_archive(machine: Machine, **texts: str) -> str:
     """Run a program whose archive has these modules, and return what it says of all that there may be."""
-    return as_ansible(machine, bringing(**texts)).stdout
+    return as_ansible(machine, program_with_archive(**texts)).stdout
 
 
 def test_what_programs_bring_is_imported_once(own_small: Machine) -> None:
@@ -171,8 +171,8 @@ def test_what_programs_bring_is_imported_once(own_small: Machine) -> None:
         ({"basic": "1", "ours": "z", "other": "y"}, "1 itself;none;z itself;y itself;"),
         ({"basic": "2", "ours": "x"}, "2 itself;none;x itself;none;"),
     ):
-        assert brings(own_small, **texts) == said
-        assert brings(own_small, **texts) == said, "its archive is there already"
+        assert run_program_with_archive(own_small, **texts) == said
+        assert run_program_with_archive(own_small, **texts) == said, "its archive is there already"
     assert as_ansible(own_small, "import sys; print('ansible' in sys.modules)").stdout == "False\n"
 
 
@@ -180,10 +180,10 @@ def test_an_archive_is_sent_once(own_small: Machine) -> None:
     place = "/run/vepyc-archives"
     own_small.run(f"rm -rf {place}")
     for texts, known in (({"ours": "1"}, 1), ({"ours": "1"}, 1), ({"ours": "2"}, 2)):
-        assert f"none;none;{texts['ours']} " in brings(own_small, **texts)
+        assert f"none;none;{texts['ours']} " in run_program_with_archive(own_small, **texts)
         assert own_small.run(f"ls {place} | wc -l").stdout.strip() == str(known)
     before = own_small.run(f"stat -c %Y.%i {place}/*").stdout
-    brings(own_small, ours="1")
+    run_program_with_archive(own_small, ours="1")
     assert own_small.run(f"stat -c %Y.%i {place}/*").stdout == before
 
 
@@ -191,7 +191,7 @@ def test_a_program_that_is_none_fails_alone(own_small: Machine) -> None:
     server = "systemctl show --property=MainPID vepyc-python.service"
     before = own_small.run(server).stdout
     for end in ("1 +", "1 +\nif __name__ == '__main__':\n    pass"):
-        failed = as_ansible(own_small, f"{bringing(ours='1')}{end}\n")
+        failed = as_ansible(own_small, f"{program_with_archive(ours='1')}{end}\n")
         assert failed.returncode == 1 and failed.stderr.splitlines()[-1].startswith("SyntaxError: ")
     assert own_small.run(server).stdout == before
 
@@ -207,12 +207,12 @@ def test_a_program_does_not_wait_for_another(own_small: Machine) -> None:
 
 def test_where_something_is_measured_all_is_as_on_any_host(own_small: Machine) -> None:
     udev = "systemctl is-active systemd-udevd.service"
-    before = kept(own_small)
+    before = cached_bytecode_names(own_small)
     assert own_small.run(udev, check=False).stdout == "inactive\n"
-    own_small.as_any_host()
+    own_small.remove_speedups()
     assert own_small.run(f"modprobe cpuid; udevadm settle; {udev}").stdout == "active\n"
     parent = as_ansible(own_small, PARENT)
     assert (parent.returncode, parent.stdout) == (3, f"\udcff{NEW_PYTHON} ")
-    assert number(own_small, 3, uuid.uuid4()) == 3
-    assert kept(own_small) == before
-    assert len(stacks(own_small)) == 3
+    assert run_numbered_module(own_small, 3, uuid.uuid4()) == 3
+    assert cached_bytecode_names(own_small) == before
+    assert len(stack_addresses(own_small)) == 3

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, Shape, VepycError, acpi, bios, guest, image, patch, qemu, smbios, snapshot
-from vepyc.cli import _settings
-from vepyc.firmware import Firmware
-from vepyc.rundir import RunDir
+from vepyc import SHAPES, Shape, VepycError
+from vepyc.cli import _parse_bios_settings
+from vepyc.epyc import acpi, bios, kernel_patch, smbios
+from vepyc.images import guest_image, guest_system
+from vepyc.machine import qemu_arguments, saved_states
+from vepyc.machine.firmware import Firmware
+from vepyc.machine.run_directory import RunDirectory
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -60,8 +63,8 @@ def test_memory_and_cpus_divide_among_the_nodes(shape: Shape) -> None:
 
 @pytest.mark.parametrize("name", ["epyc9654", "epyc7543x2"])
 def test_nodes_cover_all_cpus_and_all_memory(name: str) -> None:
-    shape = bios.shape_with(SHAPES[name], {"l3_as_numa": True})
-    text = " ".join(qemu.machine_args(shape, "x.aml"))
+    shape = bios.apply_bios_settings(SHAPES[name], {"l3_as_numa": True})
+    text = " ".join(qemu_arguments.build_machine_args(shape, "x.aml"))
     ranges = [tuple(map(int, found)) for found in re.findall(r"cpus=(\d+)-(\d+)", text)]
     assert [start for start, _ in ranges] == [0, *(end + 1 for _, end in ranges[:-1])]
     assert ranges[-1][1] == shape.possible_cpus - 1
@@ -73,44 +76,44 @@ def test_nodes_cover_all_cpus_and_all_memory(name: str) -> None:
 
 def test_bios_settings_make_another_machine_of_a_shape() -> None:
     shape = SHAPES["epyc9754"]
-    assert bios.shape_with(shape, {}) == shape
-    one = bios.shape_with(shape, {"nps": 1, "smt": True, "boost": False})
+    assert bios.apply_bios_settings(shape, {}) == shape
+    one = bios.apply_bios_settings(shape, {"nps": 1, "smt": True, "boost": False})
     assert (one.nodes, one.threads, one.cpus) == (1, 2, 256)
-    assert patch.cpuid_table(one) != patch.cpuid_table(shape)
-    l3 = bios.shape_with(shape, {"nps": 2, "l3_as_numa": True})
-    assert (l3.nodes, qemu.machine_args(l3, "x.aml").count("-object")) == (16, 16)
-    few = bios.shape_with(shape, {"nps": 4, "l3_domains": 6, "cores_per_l3": 3})
+    assert kernel_patch.cpuid_table(one) != kernel_patch.cpuid_table(shape)
+    l3 = bios.apply_bios_settings(shape, {"nps": 2, "l3_as_numa": True})
+    assert (l3.nodes, qemu_arguments.build_machine_args(l3, "x.aml").count("-object")) == (16, 16)
+    few = bios.apply_bios_settings(shape, {"nps": 4, "l3_domains": 6, "cores_per_l3": 3})
     assert (few.nodes, few.cpus) == (1, 18), "NPS4 is impossible with six CCDs and falls back to NPS1"
-    assert bios.shape_with(shape, {"cores_per_socket": 64}).cores_per_l3 == 4
+    assert bios.apply_bios_settings(shape, {"cores_per_socket": 64}).cores_per_l3 == 4
     with pytest.raises(VepycError, match="there is no BIOS setting 'numa'"):
-        bios.shape_with(shape, {"numa": 1})
+        bios.apply_bios_settings(shape, {"numa": 1})
 
 
 def test_settings_from_the_start_are_those_of_the_bmc(tmp_path: Path) -> None:
-    firmware = Firmware(RunDir(tmp_path), SHAPES["smt"], "lenovo", {"nps": 1, "smt": False, "cores_per_l3": 1})
+    firmware = Firmware(RunDirectory(tmp_path), SHAPES["smt"], "lenovo", {"nps": 1, "smt": False, "cores_per_l3": 1})
     assert firmware.bmc
     try:
-        active = firmware.bmc.active
+        active = firmware.bmc.active_settings
         assert (active["Memory_NUMANodesperSocket"], active["Processors_SMTMode"]) == ("NPS1", "Disabled")
-        made = firmware.boot()
+        made = firmware.apply_boot()
         assert made and (made.nodes, made.threads, made.cpus) == (1, 1, 4)
         with pytest.raises(VepycError, match="send a PATCH"):
-            firmware.change({"do": "bios", "settings": {"nps": 2}})
-        firmware.change({"do": "bmc-faults", "faults": {"hung_posts": 1}})
-        assert firmware.boot() is None, "a machine that hangs in its POST does not start"
+            firmware.handle_request({"do": "bios", "settings": {"nps": 2}})
+        firmware.handle_request({"do": "bmc-faults", "faults": {"hung_posts": 1}})
+        assert firmware.apply_boot() is None, "a machine that hangs in its POST does not start"
     finally:
         firmware.bmc.stop()
 
 
 def test_memory_modules_are_plugged_whatever_the_bmc_says(tmp_path: Path) -> None:
-    firmware = Firmware(RunDir(tmp_path), SHAPES["small"], "dell", {"nps": 2})
+    firmware = Firmware(RunDirectory(tmp_path), SHAPES["small"], "dell", {"nps": 2})
     assert firmware.bmc
     try:
-        firmware.change({"do": "bios", "settings": {"dimms": 11}})
-        made = firmware.boot()
+        firmware.handle_request({"do": "bios", "settings": {"dimms": 11}})
+        made = firmware.apply_boot()
         assert made and (made.dimms, made.nodes) == (11, 2)
         with pytest.raises(VepycError, match="slots for 1 to 12 memory modules, and not for 13"):
-            firmware.change({"do": "bios", "settings": {"dimms": 13}})
+            firmware.handle_request({"do": "bios", "settings": {"dimms": 13}})
     finally:
         firmware.bmc.stop()
 
@@ -118,8 +121,8 @@ def test_memory_modules_are_plugged_whatever_the_bmc_says(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("name", "total", "modules"), [("epyc9754", 12, 12), ("epyc7543x2", 16, 15)])
 def test_firmware_describes_a_slot_for_each_channel(name: str, total: int, modules: int, tmp_path: Path) -> None:
     shape = replace(SHAPES[name], dimms=modules)
-    smbios.write(shape, tmp_path)
-    args = qemu.machine_args(shape, "x.aml")
+    smbios.write_structure_files(shape, tmp_path)
+    args = qemu_arguments.build_machine_args(shape, "x.aml")
     files = [text.removeprefix("file=") for text in args if text.startswith("file=smbios")]
     array, *slots = [(tmp_path / name).read_bytes() for name in files]
     assert (array[0], array[1], int.from_bytes(array[13:15], "little")) == (16, 23, total)
@@ -128,37 +131,39 @@ def test_firmware_describes_a_slot_for_each_channel(name: str, total: int, modul
     assert sum(sizes) <= shape.memory_mib < sum(sizes) + total
     assert {slot[0] for slot in slots} == {17} and {slot[1] for slot in slots} == {40}
     assert len({slot[40:] for slot in slots}) == total, "each slot has names of its own"
-    saved = [snapshot.snapshot_dir(one, guest.get_release("6.12")) for one in (shape, replace(shape, dimms=3))]
+    saved = [
+        saved_states.snapshot_dir(one, guest_system.get_release("6.12")) for one in (shape, replace(shape, dimms=3))
+    ]
     assert saved[0] != saved[1], "a machine of other modules is another machine"
-    assert smbios.structures(SHAPES[name]) == []
+    assert smbios.build_structures(SHAPES[name]) == []
 
 
 def test_bios_settings_on_the_command_line() -> None:
-    assert _settings("nps=1,smt=on,boost=off") == {"nps": 1, "smt": True, "boost": False}
-    assert _settings("") == {}
+    assert _parse_bios_settings("nps=1,smt=on,boost=off") == {"nps": 1, "smt": True, "boost": False}
+    assert _parse_bios_settings("") == {}
     for wrong in ("nps", "nps=few", "nps=1=2"):
         with pytest.raises(VepycError, match="write them as"):
-            _settings(wrong)
+            _parse_bios_settings(wrong)
 
 
 def test_settings_without_a_bmc_hold_from_the_next_boot_on(tmp_path: Path) -> None:
-    firmware = Firmware(RunDir(tmp_path), SHAPES["small"], None, {})
-    assert firmware.boot() == SHAPES["small"]
-    assert firmware.change({"do": "bios", "settings": {"nps": 2}})
-    assert firmware.change({"do": "bios", "settings": {"boost": False}})
-    assert firmware.boot() == replace(SHAPES["small"], nodes=2, boost=False)
+    firmware = Firmware(RunDirectory(tmp_path), SHAPES["small"], None, {})
+    assert firmware.apply_boot() == SHAPES["small"]
+    assert firmware.handle_request({"do": "bios", "settings": {"nps": 2}})
+    assert firmware.handle_request({"do": "bios", "settings": {"boost": False}})
+    assert firmware.apply_boot() == replace(SHAPES["small"], nodes=2, boost=False)
     with pytest.raises(VepycError, match="no BIOS setting"):
-        firmware.change({"do": "bios", "settings": {"nodes": 2}})
+        firmware.handle_request({"do": "bios", "settings": {"nodes": 2}})
     with pytest.raises(VepycError, match="has no BMC"):
-        firmware.change({"do": "bmc-faults", "faults": {}})
-    assert not firmware.change({"do": "something else"})
+        firmware.handle_request({"do": "bmc-faults", "faults": {}})
+    assert not firmware.handle_request({"do": "something else"})
 
 
 # The ACPI table and QEMU's arguments
 
 
 def test_the_ssdt_names_processors_in_hexadecimal_and_compiles(tmp_path: Path) -> None:
-    source = acpi.ssdt(SHAPES["epyc9754"])
+    source = acpi.render_ssdt(SHAPES["epyc9754"])
     assert r"Scope (\_SB.CPUS.C07F)" in source
     assert "C080" not in source
     assert "Package () { 2250, " in source
@@ -166,7 +171,7 @@ def test_the_ssdt_names_processors_in_hexadecimal_and_compiles(tmp_path: Path) -
 
 
 def test_the_second_socket_is_filled_cpu_by_cpu() -> None:
-    args = qemu.machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
+    args = qemu_arguments.build_machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
     assert "32,maxcpus=72,sockets=2,dies=9,cores=4,threads=1" in args
     plugged = [arg for arg in args if "socket-id=1" in arg]
     assert len(plugged) == 32
@@ -174,11 +179,11 @@ def test_the_second_socket_is_filled_cpu_by_cpu() -> None:
 
 
 def test_nodes_of_two_sockets_are_far_apart() -> None:
-    args = qemu.machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
+    args = qemu_arguments.build_machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
     assert "dist,src=0,dst=1,val=32" in args
-    assert "dist,src=0,dst=1,val=12" in qemu.machine_args(SHAPES["small"], "ssdt.aml")
+    assert "dist,src=0,dst=1,val=12" in qemu_arguments.build_machine_args(SHAPES["small"], "ssdt.aml")
 
 
 def test_two_kernels_have_two_images() -> None:
-    first, second = (image.image_key(release) for release in guest.RELEASES.values())
+    first, second = (guest_image.image_key(release) for release in guest_system.RELEASES.values())
     assert first != second

@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from vepyc import SHAPES, VepycError, bring, up
-from vepyc.paths import locked, run_tool
-from vepyc.rundir import Config, RunDir
-from vepyc.sockets import await_server
-from vepyc.start import choose_port
+from vepyc import SHAPES, VepycError, start_machine
+from vepyc.llama import delivery
+from vepyc.machine.run_directory import Config, RunDirectory
+from vepyc.machine.sockets import wait_for_server
+from vepyc.machine.start import choose_port
+from vepyc.paths import hold_lock, run_tool
 
 from .conftest import wait_while
 
@@ -39,42 +40,42 @@ pytestmark = pytest.mark.usefixtures("own_home")
 )
 def test_up_refuses_what_it_does_not_know(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(VepycError, match=message):
-        up(**arguments)
+        start_machine(**arguments)
 
 
 def test_a_taken_port_names_the_option_before_an_image_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vepyc.start.ensure_image", lambda release: pytest.fail("an image was looked for"))
+    monkeypatch.setattr("vepyc.machine.start.ensure_image", lambda release: pytest.fail("an image was looked for"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(VepycError, match=f"port {port} on 127.0.0.1 is taken, .* choose another port with --port"):
-            up("small", port=port)
+            start_machine("small", port=port)
 
 
 def test_nothing_is_begun_that_would_fill_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("vepyc.paths.shutil.disk_usage", lambda folder: SimpleNamespace(free=1 << 30))
     has = "in .*, which has 1.0 GiB free; make room there, or name a folder on another disk"
     with pytest.raises(VepycError, match=f"the trixie image needs 4 GiB {has}"):
-        up("small", name="full")
-    monkeypatch.setattr("vepyc.start.image_dir", lambda release: tmp_path)
+        start_machine("small", name="full")
+    monkeypatch.setattr("vepyc.machine.start.image_dir", lambda release: tmp_path)
     with pytest.raises(VepycError, match=f"the first boot of a small needs 1.5 GiB {has}"):
-        up("small", name="full")
-    assert not RunDir.of("full").path.exists()
+        start_machine("small", name="full")
+    assert not RunDirectory.of_machine("full").path.exists()
 
 
 def test_a_port_that_another_machine_is_about_to_use_is_not_free() -> None:
     first = choose_port(SHAPES["small"], "one", None)
-    RunDir.of("one").create(Config("one", "small", "6.12", first, "image", None))
-    RunDir.of("going").path.mkdir()
+    RunDirectory.of_machine("one").create(Config("one", "small", "6.12", first, "image", None))
+    RunDirectory.of_machine("going").path.mkdir()
     assert choose_port(SHAPES["small"], "two", None) > first
 
 
 def test_a_run_directory_without_a_supervisor_is_stale() -> None:
-    run_dir = RunDir.of("gone")
+    run_dir = RunDirectory.of_machine("gone")
     run_dir.create(Config(name="gone", shape="small", kernel="6.12", port=1, image="", snapshot=None))
-    assert not run_dir.alive()
-    run_dir.stop()
+    assert not run_dir.is_alive()
+    run_dir.end_and_remove()
     assert not run_dir.path.exists()
 
 
@@ -82,12 +83,12 @@ def test_a_server_is_waited_for_until_it_listens(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server, subprocess.Popen(["sleep", "20"]) as process:
         server.bind(str(tmp_path / "named"))
         threading.Timer(0.2, server.listen).start()
-        await_server(tmp_path / "named", process, 30).close()
+        wait_for_server(tmp_path / "named", process, 30).close()
         with pytest.raises(VepycError, match=r"behind absent did not listen in 0\.1 seconds"):
-            await_server(tmp_path / "absent", process, 0.1)
+            wait_for_server(tmp_path / "absent", process, 0.1)
         process.kill()
         with pytest.raises(VepycError, match="behind absent ended with -9 instead of listening"):
-            await_server(tmp_path / "absent", process, 30)
+            wait_for_server(tmp_path / "absent", process, 30)
 
 
 # Builds
@@ -106,32 +107,33 @@ def test_what_a_killed_build_has_begun_ends_with_it(tmp_path: Path) -> None:
     tool.write_text(f"#!/bin/sh\nmount -t tmpfs none {root} && touch {begun} && sleep 600\n")
     tool.chmod(0o755)
     build = (
-        f"from pathlib import Path; import vepyc.debian as d; d.bootstrap('a', ['b'], Path({str(root)!r}), Path('log'))"
+        "from pathlib import Path; from vepyc.images.debian import install_debian;"
+        f" install_debian('a', ['b'], Path({str(root)!r}), Path('log'))"
     )
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(LAB)}
     building = subprocess.Popen([sys.executable, "-c", build], cwd=tmp_path, env=environment)
     wait_while(lambda: not begun.exists())
-    assert running(tool) and not root.is_mount(), "the mount is none of ours"
+    assert is_running(tool) and not root.is_mount(), "the mount is none of ours"
     building.kill()
     building.wait()
-    wait_while(lambda: running(tool))
+    wait_while(lambda: is_running(tool))
     root.rmdir()
 
 
-def running(program: Path) -> bool:
+def is_running(program: Path) -> bool:
     return subprocess.run(["pgrep", "-f", f"^/bin/sh {program}"], stdout=subprocess.DEVNULL).returncode == 0
 
 
 def test_what_is_made_meanwhile_ends_with_a_block_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that is taken is said at once, not when llama.cpp is built."""
-    monkeypatch.setattr(bring, "_MAKE", ("sleep", "600"))
-    with pytest.raises(VepycError, match="port is taken"), bring.made_meanwhile():
+    monkeypatch.setattr(delivery, "_BUILD_COMMAND", ("sleep", "600"))
+    with pytest.raises(VepycError, match="port is taken"), delivery.built_in_background():
         raise VepycError("the port is taken")
 
 
 def test_who_waits_for_another_process_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
-    with locked("image"):
-        waiting = threading.Thread(target=lambda: locked("image", "the image (1 to 3 minutes)").__enter__())
+    with hold_lock("image"):
+        waiting = threading.Thread(target=lambda: hold_lock("image", "the image (1 to 3 minutes)").__enter__())
         waiting.start()
         printed: list[str] = []
         wait_while(lambda: not printed.append(capsys.readouterr().out) and not "".join(printed))
@@ -140,8 +142,8 @@ def test_who_waits_for_another_process_says_for_what(capsys: pytest.CaptureFixtu
 
 
 def test_what_could_not_be_made_is_said_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bring, "_MAKE", ("false",))
-    with pytest.raises(VepycError, match="for the reason above"), bring.made_meanwhile():
+    monkeypatch.setattr(delivery, "_BUILD_COMMAND", ("false",))
+    with pytest.raises(VepycError, match="for the reason above"), delivery.built_in_background():
         pass
 
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from .epyc.shapes import SHAPES, Shape
 from .errors import GuestError, VepycError
-from .machine import Machine
-from .shapes import SHAPES, Shape
-from .snapshot import Preparation
-from .start import up
+from .machine.running import Machine
+from .machine.saved_states import Preparation
+from .machine.start import start_machine
 
-__all__ = ["SHAPES", "GuestError", "Machine", "Preparation", "Shape", "VepycError", "up"]
+__all__ = ["SHAPES", "GuestError", "Machine", "Preparation", "Shape", "VepycError", "start_machine"]

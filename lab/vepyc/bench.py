@@ -13,17 +13,17 @@ import sys
 import time
 from dataclasses import dataclass
 
+from .epyc.shapes import get_shape
 from .errors import VepycError
 from .figures import Bar, Figures
-from .guest import get_release
-from .shapes import get_shape
-from .snapshot import snapshot_dir
-from .start import up
+from .images.guest_system import get_release
+from .machine.saved_states import snapshot_dir
+from .machine.start import start_machine
 
 
 @dataclass(frozen=True)
-class Start:
-    """A way to start a machine, and the seconds it may take."""
+class MeasuredStart:
+    """A start of a machine that is measured, and the most seconds that it may take."""
 
     name: str
     shape: str
@@ -32,34 +32,34 @@ class Start:
 
 
 STARTS = (
-    Start("small_cold_start", "small", True, 45),
-    Start("small_snapshot_start", "small", False, 5),
-    Start("epyc9754_cold_start", "epyc9754", True, 240),
-    Start("epyc9754_snapshot_start", "epyc9754", False, 15),
+    MeasuredStart("small_cold_start", "small", True, 45),
+    MeasuredStart("small_snapshot_start", "small", False, 5),
+    MeasuredStart("epyc9754_cold_start", "epyc9754", True, 240),
+    MeasuredStart("epyc9754_snapshot_start", "epyc9754", False, 15),
 )
 
 
-def measure(way: Start) -> float:
-    """Seconds from the request to the first command that ran in the guest."""
-    name = f"bench-{way.shape}"
-    start = time.monotonic()
-    machine = up(way.shape, name=name, cold=way.cold)
+def measure_start_seconds(start: MeasuredStart) -> float:
+    """Return the seconds from the request to start a machine until a first command has run in its guest."""
+    name = f"bench-{start.shape}"
+    begun = time.monotonic()
+    machine = start_machine(start.shape, name=name, cold=start.cold)
     try:
         machine.run("true")
-        return time.monotonic() - start
+        return time.monotonic() - begun
     finally:
-        machine.down()
+        machine.discard()
 
 
 def main() -> None:
-    """Print one line per figure; exit 1 when one misses its limit."""
+    """Measure every start and print a line for each; exit with 1 when a start takes longer than its limit."""
     figures = Figures()
     try:
         for shape in dict.fromkeys(way.shape for way in STARTS):
             if not snapshot_dir(get_shape(shape), get_release("6.12")).exists():
-                up(shape, name=f"bench-{shape}").down()
+                start_machine(shape, name=f"bench-{shape}").discard()
         for way in STARTS:
-            figures.show(way.name, measure(way), "s", Bar("<", way.limit))
+            figures.print_figure(way.name, measure_start_seconds(way), "s", Bar("<", way.limit))
     except VepycError as error:
         print(f"vepyc: {error}", file=sys.stderr)
         raise SystemExit(1) from None

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build what the tests keep from one run to the next: `python -m vepyc.caches everyday` or `all`, before they begin.
+"""Build the caches that tests use, before the tests begin: `python -m vepyc.caches everyday` or `all`.
 
-A test builds what it misses, too. Built before, it costs the tests no time, and what both cost can be told apart.
+A test would build a missing cache itself. Built before, the cache costs the test no time, and the seconds of tests and
+of builds are measured apart.
 """
 
 from __future__ import annotations
@@ -16,20 +17,30 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from functools import partial
 
+from .epyc.shapes import get_shape
 from .errors import VepycError
-from .guest import get_release
-from .image import ensure_image
-from .llama import CONTAINER, GUEST, NATIVE, ensure_llama, ensure_model
-from .machine import Machine
-from .paths import locked
-from .prebuilt import ensure_prebuilt
-from .shapes import get_shape
-from .snapshot import snapshot_dir
-from .start import up
-from .venvs import DASHBOARDS, OLDEST_CORE, REDFISH, collections, ends, node_modules, pythons, unit_venv, venv
+from .images.guest_image import ensure_image
+from .images.guest_system import get_release
+from .llama.debian_build import ensure_debian_build
+from .llama.llama_cpp import CONTAINER, GUEST, NATIVE, ensure_llama, ensure_model
+from .machine.running import Machine
+from .machine.saved_states import snapshot_dir
+from .machine.start import start_machine
+from .paths import hold_lock
+from .venvs import (
+    DASHBOARD_PACKAGES,
+    OLDEST_CORE,
+    REDFISH_CLIENTS,
+    ensure_collections,
+    ensure_node_modules,
+    ensure_unit_test_venv,
+    ensure_venv,
+    find_pythons,
+    oldest_and_newest,
+)
 
-#: The machines that `make test` starts, and those that only `make test-all` starts. Neighbours are of the same image as
-#: seldom as may be: one would wait for it.
+#: Shape and kernel of the machines that `make test` starts, and of those that only `make test-all` starts. Machines of
+#: the same image are far apart in the list, because the second one would wait until the first has built the image.
 _EVERYDAY_MACHINES = (("small", "6.12"),)
 _OTHER_MACHINES = (
     ("small", "6.1"),
@@ -40,53 +51,56 @@ _OTHER_MACHINES = (
 )
 
 
-def fill(builds: dict[str, Callable[[], object]]) -> None:
-    """Build what is missing, as many things at a time as there are CPUs, and print the seconds of each."""
+def run_builds(builds: dict[str, Callable[[], object]]) -> None:
+    """Run builds, as many at a time as there are CPUs, and print the seconds of each that took at least two."""
     start = time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {pool.submit(_seconds, build): what for what, build in builds.items()}
+        jobs = {pool.submit(_measure_seconds, build): name for name, build in builds.items()}
         for job in as_completed(jobs):
-            # What was there already took no time worth a line.
+            # Builds that were already cached get no line.
             if (seconds := job.result()) >= 2:
                 print(f"caches: {jobs[job]}: {seconds:.0f} s", flush=True)
     print(f"caches: complete after {time.monotonic() - start:.1f} s")
 
 
-def _seconds(build: Callable[[], object]) -> float:
+def _measure_seconds(build: Callable[[], object]) -> float:
     start = time.monotonic()
     build()
     return time.monotonic() - start
 
 
 def everyday_builds() -> dict[str, Callable[[], object]]:
-    """What the tests of `make test` keep, by its name, the longest builds first."""
+    """Return the builds of `make test` by the name of what they build, the longest builds first."""
     return {
         "llama.cpp for containers": partial(ensure_llama, CONTAINER),
-        **_snapshots(_EVERYDAY_MACHINES),
-        "llama-server of Debian for guests": ensure_prebuilt,
+        **_snapshot_builds(_EVERYDAY_MACHINES),
+        "llama-server of Debian for guests": ensure_debian_build,
         "the model": ensure_model,
     }
 
 
 def all_builds() -> dict[str, Callable[[], object]]:
-    """What the tests of `make test-all` keep."""
-    there = pythons()
+    """Return the builds of `make test-all`."""
+    pythons = find_pythons()
     return {
         **everyday_builds(),
-        # Most of its objects come from the other llama.cpp.
+        # It comes after the build for containers, because ccache then has most of its objects.
         "llama.cpp for guests": partial(ensure_llama, GUEST),
         "llama.cpp for this machine": partial(ensure_llama, NATIVE),
-        **_snapshots(_OTHER_MACHINES),
-        "the types of Grafana": partial(node_modules, *DASHBOARDS),
-        "clients of BMCs": partial(venv, *REDFISH),
-        "community.general": partial(collections, "community.general"),
-        "the oldest ansible-core": partial(venv, OLDEST_CORE),
-        "the oldest ansible-core, for unit tests": partial(unit_venv, OLDEST_CORE),
-        **{f"Python {version}": partial(unit_venv, python=there[version]) for version in ends(there)},
+        **_snapshot_builds(_OTHER_MACHINES),
+        "the types of Grafana": partial(ensure_node_modules, *DASHBOARD_PACKAGES),
+        "clients of BMCs": partial(ensure_venv, *REDFISH_CLIENTS),
+        "community.general": partial(ensure_collections, "community.general"),
+        "the oldest ansible-core": partial(ensure_venv, OLDEST_CORE),
+        "the oldest ansible-core, for unit tests": partial(ensure_unit_test_venv, OLDEST_CORE),
+        **{
+            f"Python {version}": partial(ensure_unit_test_venv, python=pythons[version])
+            for version in oldest_and_newest(pythons)
+        },
     }
 
 
-def _snapshots(machines: Iterable[tuple[str, str]]) -> dict[str, Callable[[], object]]:
+def _snapshot_builds(machines: Iterable[tuple[str, str]]) -> dict[str, Callable[[], object]]:
     return {f"{shape} with kernel {kernel}": partial(_ensure_snapshot, shape, kernel) for shape, kernel in machines}
 
 
@@ -94,16 +108,16 @@ def _ensure_snapshot(shape: str, kernel: str) -> None:
     release = get_release(kernel)
     ensure_image(release)
     name = f"first-{shape}-{kernel.replace('.', '-')}"
-    with locked(f"cache-{name}"):
+    with hold_lock(f"cache-{name}"):
         if not snapshot_dir(get_shape(shape), release).exists():
-            # Whoever held the lock before and was killed may have left one, and nothing is known of it.
+            # A process that was killed while it held the lock may have left its machine, in an unknown state.
             with suppress(VepycError):
-                Machine.find(name).down()
-            up(shape, name, kernel).down()
+                Machine.find_running(name).discard()
+            start_machine(shape, name, kernel).discard()
 
 
 if __name__ == "__main__":
     try:
-        fill({"everyday": everyday_builds, "all": all_builds}[sys.argv[1]]())
+        run_builds({"everyday": everyday_builds, "all": all_builds}[sys.argv[1]]())
     except VepycError as error:
         sys.exit(f"caches: {error}")

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Containers: a stock Debian with its own systemd on this machine's kernel and processor.
 
-They are for what must run at full speed, or many times over, and does not ask for an EPYC. A container has a loopback
-network only, and cables to others where a test lays them; and a disk that is thrown away with it. Commands and Ansible
-come in by its namespaces.
+Tests use containers for programs that must run at full speed, or in many copies, and need no EPYC. A container has only
+a loopback network, and a virtual cable to another container where a test asks for that. Its disk is deleted with it.
+Commands and Ansible enter it through its namespaces.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from . import python
-from .debian import bootstrap, put
+from .cache_folders import ensure_folder
 from .errors import GuestError, VepycError
-from .paths import digest, directory, locked, ssh_key
+from .images.debian import install_debian, write_files_and_links
+from .paths import compute_digest, ensure_directory, ensure_ssh_key, hold_lock
+from .quick_python import python_files
 
 SUITE = "trixie"
 PACKAGES = (
     *("dbus", "iproute2", "openssh-server", "procps", "python3", "python3-apt", "sudo", "systemd-sysv"),
-    # What llama.cpp is built with. make is only recommended by cmake, and mmdebstrap takes no recommendations.
+    # The tools to build llama.cpp. cmake only recommends make, and mmdebstrap does not install recommendations.
     *("ccache", "cmake", "g++", "make"),
 )
-# What a container cannot do, and a unit that would make `systemctl is-system-running` say "degraded".
+# Units that cannot work in a container, or would make `systemctl is-system-running` say "degraded".
 _MASKED_UNITS = ("systemd-modules-load.service", "apt-daily.timer", "apt-daily-upgrade.timer", "ssh.service")
-_LINKS = {**{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS}, **python.LINKS}
+_LINKS = {**{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS}, **python_files.SPEEDUP_LINKS}
 _FILES = {
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
-    "etc/machine-id": "",  # each container makes one
+    "etc/machine-id": "",  # empty, so that each container generates its own machine id
     "etc/resolv.conf": "",
-    # The folder is otherwise made by sshd's unit, which is masked: each connection brings its own sshd.
+    # sshd needs this folder. Its unit, which would create it, is masked: each connection starts an sshd of its own.
     "etc/tmpfiles.d/vepyc.conf": "d /run/sshd 0755\n",
 }
 _BOOT_TIMEOUT = 60
 
 # $1: the name, $2: the root, $3: the folder of this container; then options for systemd-nspawn. On a machine without
-# systemd nobody gives the container a control group of its own, so one is made here, in every hierarchy that it uses.
+# systemd the script itself makes a control group for the container, in every hierarchy that systemd-nspawn uses.
 _START = r"""
 set -e
 name=$1 root=$2 folder=$3
@@ -66,7 +67,7 @@ exec env SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 systemd-nspawn "$@" --directory=$fol
 """
 
 
-# Takes connections at the socket of the first argument, and passes them on to the port of the second one.
+# Program that accepts connections at the socket given as first argument and forwards them to the port given as second.
 _RELAY = """
 import asyncio, contextlib, socket, sys
 
@@ -94,11 +95,11 @@ asyncio.run(main())
 
 
 class Container:
-    """A container that has booted; `container` makes these."""
+    """A container that has booted; `running_container` starts it."""
 
     def __init__(self, name: str, leader: int) -> None:
         self.name = name
-        #: Its first process, as this machine numbers it.
+        #: Process id of the container's first process, in the numbers of this machine.
         self.leader = str(leader)
         self._inside = ["nsenter", f"--target={leader}", "--all"]
 
@@ -107,7 +108,7 @@ class Container:
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command in the container as root. With `check`, a non-zero exit code raises GuestError."""
         path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        # The container's first process began in `/`, which is where commands begin, too.
+        # Commands start in the root folder, as the container's first process does.
         argv = [*self._inside, "env", "-i", "--chdir=/", path, "HOME=/root", "LC_ALL=C.UTF-8", "sh", "-c", command]
         try:
             done = subprocess.run(argv, input=input, capture_output=True, text=True, timeout=timeout)
@@ -118,27 +119,27 @@ class Container:
             raise GuestError(text.rstrip())
         return done
 
-    def as_any_host(self) -> None:
-        """Take away what only these containers have to be quicker, for measurements of Ansible."""
-        self.run(python.REMOVE)
+    def remove_speedups(self) -> None:
+        """Remove the helpers that make Python start faster here than on a real host, before Ansible is measured."""
+        self.run(python_files.REMOVE_SPEEDUPS)
 
-    def connect(self, other: Container, own: str, others: str) -> None:
-        """Lay a cable to another container: both get an interface `cable`, with these addresses, as 10.8.0.1/24."""
-        # `ip` of this machine, which sees the processes of both, in the network of this container.
+    def connect_cable(self, other: Container, own_address: str, other_address: str) -> None:
+        """Connect to another container by an interface `cable` on each side, with addresses such as 10.8.0.1/24."""
+        # `ip` runs on this machine, because only here the processes of both containers are visible.
         ends = ["link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", other.leader]
         done = subprocess.run(["nsenter", self._inside[1], "--net", "ip", *ends], capture_output=True, text=True)
         if done.returncode:
             text = f"no cable from {self.name} to {other.name}: {done.stderr.strip()}"
             raise GuestError(f"{text}; lab/README.md lists the packages that the lab needs")
-        for box, address in ((self, own), (other, others)):
+        for box, address in ((self, own_address), (other, other_address)):
             box.run(f"ip address add {address} dev cable && ip link set cable up")
 
     @contextlib.contextmanager
-    def published(self, port: int) -> Iterator[int]:
-        """Have a port of its loopback on a free one of this machine's loopback as long as the block lasts."""
+    def published_port(self, port: int) -> Iterator[int]:
+        """Forward a free port of this machine's loopback to a port of the container's; yield the free port."""
         with socket.create_server(("127.0.0.1", 0)) as listening:
             number = listening.fileno()
-            # The socket stays one of this machine, whoever accepts at it.
+            # The socket stays one of this machine's network, although a process in the container's network uses it.
             words = [sys.executable, "-c", _RELAY, str(number), str(port)]
             relay = subprocess.Popen(["nsenter", self._inside[1], "--net", *words], pass_fds=[number])
             try:
@@ -147,12 +148,12 @@ class Container:
                 relay.terminate()
                 relay.wait()
 
-    def inventory(self, through: Sequence[str] = ()) -> dict[str, str]:
-        """The variables with which Ansible reaches the container: ssh, though no network leads there.
+    def inventory_variables(self, wrapper: Sequence[str] = ()) -> dict[str, str]:
+        """Return the inventory variables by which Ansible reaches the container, through an sshd for each connection.
 
-        ``through`` is a command in the container that starts another one, as nsenter.
+        ``wrapper`` is a command in the container that starts sshd, for instance nsenter.
         """
-        sshd = [*self._inside, *through, "/usr/sbin/sshd", "-i", "-o", "UsePAM=no"]
+        sshd = [*self._inside, *wrapper, "/usr/sbin/sshd", "-i", "-o", "UsePAM=no"]
         settings = {
             "ProxyCommand": f"'{shlex.join(sshd)}'",
             # The connection never leaves this machine.
@@ -161,36 +162,36 @@ class Container:
             "LogLevel": "ERROR",
         }
         return {
-            # Ansible shares connections by this name, so a later container of the same name must have another one.
+            # Ansible shares connections by this name. The process id in it keeps a later container from an old one.
             "ansible_host": f"{self.name}-{self.leader}",
             "ansible_user": "root",
-            # The Python that is there (ssh.py) is not where ``through`` leads; by another path, one starts anew.
-            "ansible_python_interpreter": "/bin/python3" if through else "/usr/bin/python3",
-            "ansible_ssh_private_key_file": str(ssh_key()),
+            # quick_python/ssh.py would use the fork server of the container, outside of ``wrapper``. It leaves a Python
+            # with another path alone.
+            "ansible_python_interpreter": "/bin/python3" if wrapper else "/usr/bin/python3",
+            "ansible_ssh_private_key_file": str(ensure_ssh_key()),
             "ansible_ssh_common_args": " ".join(f"-o {key}={value}" for key, value in settings.items()),
         }
 
 
 @contextlib.contextmanager
-def container(
+def running_container(
     name: str, binds: Mapping[Path, str] | None = None, writable: Mapping[Path, str] | None = None
 ) -> Iterator[Container]:
-    """Start a container, and end it when the block ends.
+    """Start a container, and end it when the block ends. If one of this name runs already, wait for its end first.
 
-    ``binds`` are folders of this machine to read, by where they appear, and ``writable`` those to change.
-
-    Whoever asks for the name of one that runs waits for its end.
+    ``binds`` are folders or files of this machine, with their paths in the container, where they are read-only;
+    ``writable`` are those that the container may change.
     """
     if os.geteuid() != 0:
         raise VepycError("containers need root, because their namespaces do; run this command as root")
-    root = ensure_root()
-    with locked(f"container-{name}"):
-        folder = directory("containers", name)
+    root = ensure_container_root()
+    with hold_lock(f"container-{name}"):
+        folder = ensure_directory("containers", name)
         shutil.rmtree(folder)
         for part in ("upper", "work", "root"):
             (folder / part).mkdir(parents=True)
-        log = directory("logs") / f"container-{name}.log"
-        # When this process is killed, process 1 of the namespace is too, and with it everything that runs in there.
+        log = ensure_directory("logs") / f"container-{name}.log"
+        # When this process is killed, the kernel kills process 1 of the namespace, and with it every process in there.
         command = ["setpriv", "--pdeathsig=KILL", "unshare", "--pid", "--fork", "--kill-child"]
         command += ["--mount", "--mount-proc", "--propagation=private"]
         command += ["sh", "-c", _START, "sh", name, str(root), str(folder)]
@@ -204,33 +205,31 @@ def container(
         try:
             yield Container(name, _wait_until_booted(owner, name, log))
         finally:
-            # No shutdown is needed: nothing in there is kept. When process 1 of a namespace ends, all others do.
-            for process in _children(owner.pid):
+            # No shutdown is needed, because the disk is deleted. All processes of a namespace end with its process 1.
+            for process in _child_processes(owner.pid):
                 os.kill(process, signal.SIGKILL)
             owner.wait()
             _remove_control_groups(name)
             shutil.rmtree(folder)
 
 
-def ensure_root() -> Path:
-    """The Debian that every container starts from; built first when it is missing."""
-    files = {**_FILES, **python.files(), "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text()}
+def ensure_container_root() -> Path:
+    """Return the folder of the Debian that every container starts from; build it first when it is missing."""
+    files = {
+        **_FILES,
+        **python_files.speedup_files(),
+        "root/.ssh/authorized_keys": ensure_ssh_key().with_suffix(".pub").read_text(),
+    }
     parts = [SUITE, *PACKAGES, json.dumps(files), json.dumps(_LINKS)]
-    target = directory("roots") / f"{SUITE}-{digest(parts)}"
-    with locked(f"root-{target.name}"):
-        if not target.exists():
-            _build_root(target, files)
-    return target
+    target = ensure_directory("roots") / f"{SUITE}-{compute_digest(parts)}"
 
+    def build(folder: Path) -> None:
+        log = ensure_directory("logs") / f"root-{target.name}.log"
+        print(f"installing {SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
+        install_debian(SUITE, PACKAGES, folder, log)
+        write_files_and_links(folder, files, _LINKS)
 
-def _build_root(target: Path, files: dict[str, str]) -> None:
-    log = directory("logs") / f"root-{target.name}.log"
-    print(f"installing {SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
-    work = target.with_name(target.name + ".building")
-    shutil.rmtree(work, ignore_errors=True)
-    bootstrap(SUITE, PACKAGES, work, log)
-    put(work, files, _LINKS)
-    work.rename(target)
+    return ensure_folder(target, build)
 
 
 def _wait_until_booted(owner: subprocess.Popen[bytes], name: str, log: Path) -> int:
@@ -238,7 +237,7 @@ def _wait_until_booted(owner: subprocess.Popen[bytes], name: str, log: Path) -> 
     deadline = time.monotonic() + _BOOT_TIMEOUT
     while time.monotonic() < deadline and owner.poll() is None:
         time.sleep(0.05)
-        leader = _systemd_below(owner.pid)
+        leader = _find_systemd(owner.pid)
         if leader is None:
             continue
         done = Container(name, leader).run("systemctl is-system-running", check=False)
@@ -251,17 +250,17 @@ def _wait_until_booted(owner: subprocess.Popen[bytes], name: str, log: Path) -> 
     raise VepycError(f"container {name} has not booted; see {log}")
 
 
-def _systemd_below(owner: int) -> int | None:
-    """The first process of the container, once it is systemd and no longer the code that prepares for it."""
-    for nspawn in _children(owner):
-        for child in _children(nspawn):
+def _find_systemd(owner: int) -> int | None:
+    """Return the process id of the container's systemd; None before systemd-nspawn has started it."""
+    for nspawn in _child_processes(owner):
+        for child in _child_processes(nspawn):
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{child}/comm").read_text() == "systemd\n":
                     return child
     return None
 
 
-def _children(pid: int) -> list[int]:
+def _child_processes(pid: int) -> list[int]:
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

@@ -33,7 +33,7 @@ class Figures:
     def __init__(self) -> None:
         self.missed = False
 
-    def show(self, name: str, value: float, unit: str, bar: Bar | None = None) -> None:
+    def print_figure(self, name: str, value: float, unit: str, bar: Bar | None = None) -> None:
         """Print the line of a figure."""
         self.missed |= bar is not None and not _OPERATORS[bar.operator](value, bar.limit)
         print(format_figure(name, value, unit, bar), flush=True)

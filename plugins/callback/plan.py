@@ -11,19 +11,18 @@ short_description: A page with the plans of a fleet as maps
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Draws what M(sovereign.epyc.epyc_plan) returned for each host, which is what C(sovereign.epyc.plan) runs. A map has
-    sockets, nodes, CCDs, L3 domains and CPUs, with who works where and which ways of L3 are whose. Hosts with equal
+  - Draws the plan that M(sovereign.epyc.epyc_plan) returned for each host in a run of C(sovereign.epyc.plan). A map has
+    sockets, nodes, CCDs, L3 domains and CPUs, with the role of each CPU and of the ways of each L3. Hosts with equal
     plans are drawn once.
-  - Writes one HTML file on the controller, also in check mode, and nothing on the hosts. It needs no network, and reads
-    without its script.
-  - Says nothing of a run with any other module of this collection, such as that of C(sovereign.epyc.site), which plans
-    too.
-  - Hosts without a plan are named first, with the reason. A result that this plugin cannot read is one.
+  - Writes one HTML file on the controller, also in check mode, and nothing on the hosts. The page needs no network, and
+    can be read without its script.
+  - Draws nothing for a run with other modules of this collection, such as a run of C(sovereign.epyc.site).
+  - Hosts without a plan come first, with the reason. A host whose result this plugin cannot read has no plan.
   - Where no host has a plan, the page of an earlier run stays as it is.
-  - Texts of hosts are shown with escapes for what a page would obey, such as marks that turn the direction of writing.
+  - Control characters in texts of hosts are shown as escapes, such as those for the direction of writing.
 options:
   html:
-    description: The file for the page, from the present folder. Nothing is written where it is empty.
+    description: The file for the page, relative to the present folder. Nothing is written if this option is empty.
     type: str
     default: .plan/plan.html
     env: [{name: SOVEREIGN_EPYC_PLAN_HTML}]
@@ -42,12 +41,13 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, _plan_report, _set_aside
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import make_report_despite_unreadable_hosts
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import fleet_plans, plan_html
 
 COLLECTION = "sovereign.epyc."
 MODULE = "sovereign.epyc.epyc_plan"
-#: The modules of the role plan, which change no setting; epyc_history notes the begin of site.yml only.
-OF_THE_PLAN = (MODULE, "sovereign.epyc.epyc_preflight", "sovereign.epyc.epyc_history")
+#: Modules of the role epyc_plan and of the first tasks of site.yml. They change no setting.
+MODULES_OF_PLAN = (MODULE, "sovereign.epyc.epyc_preflight", "sovereign.epyc.epyc_history")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
@@ -58,56 +58,60 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
-        self._begin()
+        self._forget_collected_plans()
 
-    def _begin(self) -> None:
-        self.gathering = _plan_report.Gathering()
-        #: Whether a task of epyc_plan has begun, and one of a module of the collection that is not of the role plan.
-        self.plans = self.acts = False
+    def _forget_collected_plans(self) -> None:
+        self.collector = fleet_plans.PlanCollector()
+        #: True once a task of epyc_plan has started; and once a task of another module of the collection has started.
+        self.has_planned = self.runs_other_modules = False
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self._begin()
+        self._forget_collected_plans()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         action = str(task.action)
-        self.plans = self.plans or action == MODULE
-        self.acts = self.acts or (action.startswith(COLLECTION) and action not in OF_THE_PLAN)
+        self.has_planned = self.has_planned or action == MODULE
+        self.runs_other_modules = self.runs_other_modules or (
+            action.startswith(COLLECTION) and action not in MODULES_OF_PLAN
+        )
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if str(result.task.action) == MODULE:
-            self.gathering.add(result.host.get_name(), result.result)
+            self.collector.add_plan(result.host.get_name(), result.result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if str(result.task.action) == MODULE:
-            self._fail(result, _plan_report.FAILED, "It failed without a message.")
+            self._record_failure_of_result(result, fleet_plans.FAILED, "It failed without a message.")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._fail(result, _plan_report.UNREACHABLE, "It did not answer.")
+        self._record_failure_of_result(result, fleet_plans.UNREACHABLE, "It did not answer.")
 
-    def _fail(self, result: Any, state: str, message: str) -> None:
+    def _record_failure_of_result(self, result: Any, state: str, message: str) -> None:
         task = result.task.get_name().rpartition(" : ")[2]
-        self.gathering.fail(result.host.get_name(), state, task, str(result.result.get("msg") or message))
+        self.collector.record_host_failure(
+            result.host.get_name(), state, task, str(result.result.get("msg") or message)
+        )
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """Write the page, and say where it is."""
+        """Write the page of plans, and show its path."""
         path = self.get_option("html")
-        if not path or not self.plans or self.acts:
+        if not path or not self.has_planned or self.runs_other_modules:
             return
-        if not self.gathering.has_plans:
+        if not self.collector.has_plans:
             self._display.display(f"No host has a plan, so nothing was written to {path}.")
             return
         try:
-            summary, page = _set_aside.make_report(_draw_plans, self.gathering)
+            summary, page = make_report_despite_unreadable_hosts(_render_counts_and_page, self.collector)
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-            textfile.replace(os.path.abspath(path), page)
+            textfile.write_file(os.path.abspath(path), page)
         except Exception as error:
-            # Ansible would name the plugin and no file. The plans themselves are in the output of the run.
+            # The message of Ansible would not name the file. The output of the run still has the plans as text.
             self._display.error(f"The page of plans could not be written to {path}: {error}", wrap_text=False)
             return
         self._display.display(f"{summary} They are drawn in {path}.")
 
 
-def _draw_plans(gathering: _plan_report.Gathering) -> tuple[str, str]:
-    """Return the line on the fleet and the page."""
-    document = gathering.document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    return _plan_html.summary(document), _plan_html.render(document)
+def _render_counts_and_page(collector: fleet_plans.PlanCollector) -> tuple[str, str]:
+    """Return the summary of the fleet and the HTML page."""
+    document = collector.build_document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return plan_html.format_plan_counts(document), plan_html.render_plan_page(document)

@@ -33,7 +33,7 @@ options:
     default: present
   persistent:
     description:
-      - Store the request on the host, so that the boot service of the role P(sovereign.epyc.base#role) makes the
+      - Store the request on the host, so that the boot service of the role P(sovereign.epyc.epyc_base#role) makes the
         settings again after every boot. It plans again, because ids change between boots.
     type: bool
     default: false

@@ -2,22 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of every module that measures an instance; _bench/asked.py reads them."""
+"""The options that modules measuring an instance share; _bench/load/request.py has their argument specs."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Which prompts are asked, and where the document of the run goes."""
+    """The prompts that are sent, the file of the document, and the limits of long runs."""
 
     DOCUMENTATION = r"""
 attributes:
   diff_mode:
     support: none
-    details: Nothing of the host differs afterwards but the file of the run.
+    details: Afterwards only the file of the run differs on the host.
   idempotent:
     support: none
-    details: Each run measures anew, and has a file of its own.
+    details: Each run measures again, and writes its own file.
 options:
   kinds:
     description: Only the prompts of these kinds, C(prose), C(code_edit) and C(summary).
@@ -25,15 +25,16 @@ options:
     elements: str
   prompts:
     description:
-      - A file on the host with prompts of your own, which are asked instead. Each line is a JSON object with C(text),
-        and perhaps C(output_length), the tokens to make. It is the single-turn format of AIPerf.
+      - A file on the host with your own prompts, which replace the built-in ones. Each line is a JSON object with
+        C(text), and optionally C(output_length), the number of tokens to generate. It is the single-turn format of
+        AIPerf.
     type: path
   tokens:
-    description: How many tokens each answer has.
+    description: The number of tokens to generate for each prompt.
     type: int
     default: 96
   timeout:
-    description: How many seconds one answer may take.
+    description: The timeout of an answer in seconds.
     type: int
     default: 600
 """
@@ -42,7 +43,23 @@ options:
 options:
   output:
     description:
-      - The file on the host for the document of the run, which must not be there yet. By default a new one in
+      - The file on the host for the document of the run, which must not exist yet. By default a new file in
         C(/var/lib/sovereign-epyc/benchmarks).
     type: path
+"""
+
+    LONG_RUN = r"""
+options:
+  minutes:
+    description: For how many minutes new rounds may begin.
+    type: float
+    default: 240
+  seed:
+    description: The seed of the order of the arms in each round. By default it is random.
+    type: int
+  streams:
+    description: The numbers of parallel streams to measure beside a single one. By default there are no others.
+    type: list
+    elements: int
+    default: []
 """

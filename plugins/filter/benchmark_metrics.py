@@ -6,22 +6,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: benchmark_metrics
-short_description: What a benchmark, an ablation or a tuning found out as metrics
+short_description: The results of a benchmark, an ablation or a tuning as metrics
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes of the document that a run wrote a file in the text format of Prometheus, for the textfile collector of
-    node_exporter, with the figures of the rounds that count and the ratio of each setting. The same document gives the
-    same bytes anywhere.
-  - The label C(service) is the name of the instance, because Prometheus calls what it scrapes C(instance).
+  - Renders the document of a run as a file for the textfile collector of node_exporter, with the figures of the rounds
+    that count and the ratio of each setting. The same document gives the same bytes on any machine.
+  - The label C(service) is the name of the instance, because Prometheus uses the label C(instance) for its targets.
 positional: _input
 options:
   _input:
-    description: The document, or the text of the JSON file that holds it.
+    description: The document of a run, or the text of its JSON file.
     type: raw
     required: true
   host:
-    description: The host that was measured, for a label of that name. The document does not name it.
+    description: The name of the measured host, for the label C(host). The document does not have this name.
     type: str
     default: ""
 seealso:
@@ -30,7 +29,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have the controller's node_exporter tell what the last run found out
+- name: Show the results of the last run in the node_exporter of the controller
   ansible.builtin.copy:
     content: "{{ lookup('ansible.builtin.file', 'run.json') | sovereign.epyc.benchmark_metrics(host='epyc9754-01') }}"
     dest: /var/lib/prometheus/node-exporter/benchmark.prom
@@ -46,24 +45,17 @@ _value:
 
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 
 def benchmark_metrics(data: object, host: str = "") -> str:
-    """Return the file; raises AnsibleFilterError for what is no document of a run."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics
+    """Return the metrics of a run as text for Prometheus. Raises AnsibleFilterError for another document."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics
 
-    try:
-        return _bench_metrics.render(data, host)
-    except BadRequest as error:
-        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
+    with refusals_as_filter_errors("This is no document of a run: {}."):
+        return run_metrics.render_run_metrics(data, host)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"benchmark_metrics": benchmark_metrics}

@@ -10,13 +10,13 @@ short_description: The page of a benchmark, an ablation or a tuning
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes one HTML page of the document that a run wrote, with the verdict on each setting, its interval, and every
-    sample. All figures come from the samples in the document, and the same document gives the same bytes anywhere.
-  - The page needs no network and no script. Parts of which the document has no data are not on it.
+  - Renders the document of a run as one HTML page with the verdict on each setting, its interval, and every sample.
+    All figures come from the samples in the document. The same document gives the same bytes on any machine.
+  - The page needs no network and no script. Parts for which the document has no data are left out.
 positional: _input
 options:
   _input:
-    description: The document, or the text of the JSON file that holds it.
+    description: The document of a run, or the text of its JSON file.
     type: raw
     required: true
 seealso:
@@ -41,24 +41,17 @@ _value:
 
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 
 def benchmark_page(data: object) -> str:
-    """Return the page; raises AnsibleFilterError for what is no document of a run."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+    """Return the HTML page of a run. Raises AnsibleFilterError for data that is no document of a run."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 
-    try:
-        return _bench_page.render(data)
-    except BadRequest as error:
-        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
+    with refusals_as_filter_errors("This is no document of a run: {}."):
+        return run_page.render_run_page(data)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"benchmark_page": benchmark_page}

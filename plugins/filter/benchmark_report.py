@@ -10,12 +10,12 @@ short_description: The report of a benchmark, an ablation or a tuning for a term
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes a text of at most 100 columns of the document that a run wrote, with the same verdicts as the page. All
-    figures come from the samples in the document, and the same document gives the same bytes anywhere.
+  - Renders the document of a run as a text of at most 100 columns, with the same verdicts as the page. All figures come
+    from the samples in the document. The same document gives the same bytes on any machine.
 positional: _input
 options:
   _input:
-    description: The document, or the text of the JSON file that holds it.
+    description: The document of a run, or the text of its JSON file.
     type: raw
     required: true
 seealso:
@@ -24,7 +24,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Print what a run found out
+- name: Print the results of a run
   ansible.builtin.debug:
     msg: "{{ lookup('ansible.builtin.file', 'run.json') | sovereign.epyc.benchmark_report }}"
 """
@@ -37,25 +37,18 @@ _value:
 
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 
 def benchmark_report(data: object) -> str:
-    """Return the report; raises AnsibleFilterError for what is no document of a run."""
-    from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import given
+    """Return the report as text. Raises AnsibleFilterError for data that is no document of a run."""
+    from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
 
-    try:
-        return analyse.report(given(data))
-    except BadRequest as error:
-        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
+    with refusals_as_filter_errors("This is no document of a run: {}."):
+        return ablation_report.render_report_of_any_run(parse_run_document(data))
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"benchmark_report": benchmark_report}

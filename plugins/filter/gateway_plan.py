@@ -10,17 +10,17 @@ short_description: Models, servers and tenants of the gateway, from the variable
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Gathers the instances of all hosts, C(llama_instances) and C(vllm_instances), by their alias, with the address at
-    which the gateway reaches each, and with its slots, as the role P(sovereign.epyc.gateway#role) puts them into the
-    configuration of HAProxy. Options of C(llama_tuned) win, as they do on the hosts.
-  - Refuses, in one sentence, what would make a gateway that answers wrongly. An instance without an alias, or on an
-    address that the gateway does not reach; two instances at the same address and port, or with the same alias and
-    different models; slots that are no number, or that C(extra_arguments) say; keys of tenants that are not hashed; a
-    gateway that the others do not reach, or without TLS or for everyone where nobody has asked for that.
+  - Groups the instances of all hosts by alias. The instances are in C(epyc_llama_instances) and C(epyc_vllm_instances).
+    Each has the address at which the gateway reaches it, and its slots. The role P(sovereign.epyc.epyc_gateway#role)
+    writes these values into the configuration of HAProxy. Options of C(epyc_llama_tuned) win, as on the hosts.
+  - Refuses an inventory that would lead to a gateway with wrong answers. An instance must have an alias and an address
+    that the gateway reaches. Two instances must differ in address or port, and have the same model where they have the
+    same alias. Slots must be a number in C(slots), not in C(extra_arguments). Keys of tenants must be hashed. Gateways
+    must reach each other. A gateway without TLS or for everyone must be requested explicitly.
 positional: _input, gateway, settings, gateways
 options:
   _input:
-    description: The variables of each host, as in C(hostvars). Those without instances are left out.
+    description: The variables of each host, as in C(hostvars). Hosts without instances are left out.
     type: list
     elements: dict
     required: true
@@ -31,20 +31,21 @@ options:
   settings:
     description:
       - C(bind), C(certificate), C(drained), C(max_body), C(metrics_bind), C(open), C(peers_bind), C(plain_http) and
-        C(tenants), each as the variable of the role P(sovereign.epyc.gateway#role) whose name ends so.
+        C(tenants), each with the value of the variable of the role P(sovereign.epyc.epyc_gateway#role) whose name
+        ends with this key.
     type: dict
     required: true
   gateways:
     description:
-      - The variables of each host that is a gateway, in the order of the inventory, where gateways hand conversations
-        and rates to one another. Each but O(gateway) needs C(gateway_peers_bind).
+      - The variables of each gateway that exchanges conversations and rates with the others, in the order of the
+        inventory. Each gateway but O(gateway) needs C(epyc_gateway_peers_bind).
     type: list
     elements: dict
     default: []
 """
 
 EXAMPLES = r"""
-- name: Show who serves which model
+- name: Show which hosts serve which model
   ansible.builtin.debug:
     msg: >-
       {{ groups.all | map('extract', hostvars) | list
@@ -65,19 +66,16 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(models) has for each alias its C(backend) and C(servers), each with C(name),
-      C(address), C(slots), C(drained) and, where the host has C(base_agent_bind), its C(agent).
-      C(listing) is the answer to
-      C(/v1/models), C(tenants) are those that were given, in one notation, and C(max_body) is in bytes. C(peers) has
-      C(name) and C(bind) of each gateway, and C(peer) is the name of this one.
+    - C(models) has for each alias its C(backend) and C(servers). A server has C(name), C(address), C(slots), C(drained)
+      and, where the host has C(epyc_base_agent_bind), its C(agent). C(listing) is the answer to C(/v1/models).
+      C(tenants) are the tenants in one notation. C(max_body) is in bytes. C(peers) has C(name) and C(bind) of each
+      gateway, and C(peer) is the name of O(gateway).
   type: dict
 """
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,18 +87,13 @@ def gateway_plan(
     settings: Mapping[str, Any],
     gateways: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return the plan; raises AnsibleFilterError, with a sentence, for an inventory that cannot be served."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway
+    """Return the values for HAProxy's configuration. Raises AnsibleFilterError for hosts that it cannot serve."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
-    try:
-        return _gateway.plan(hosts, gateway, settings, gateways)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
+    with refusals_as_filter_errors():
+        return routing.build_haproxy_template_values(hosts, gateway, settings, gateways)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"gateway_plan": gateway_plan}

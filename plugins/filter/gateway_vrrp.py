@@ -6,18 +6,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: gateway_vrrp
-short_description: What keepalived has to know of the address that gateways share
+short_description: The settings of keepalived for the address that gateways share
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Finds the interfaces for the virtual address and for the traffic between gateways, and the priority of a gateway by
-    its place in the inventory, as the role P(sovereign.epyc.gateway#role) tells them to keepalived.
-  - Refuses, in one sentence, an address that cannot be shared. One that a gateway has, that no interface has a subnet
-    for, that HAProxy would not serve, or that has no second gateway.
+    its place in the inventory. The role P(sovereign.epyc.epyc_gateway#role) writes them into the configuration of
+    keepalived.
+  - Refuses an address that gateways cannot share, because a gateway has it already, no interface has a subnet for it,
+    HAProxy would not serve it, or there is no second gateway.
 positional: _input, gateway, settings, gateways
 options:
   _input:
-    description: What C(ip -json address show) says on the host of the gateway.
+    description: The output of C(ip -json address show) on the host of the gateway.
     type: list
     elements: dict
     required: true
@@ -27,8 +28,8 @@ options:
     required: true
   settings:
     description:
-      - C(bind), C(metrics_bind), C(peers_bind), C(virtual_address) and C(virtual_router_id), each as the variable of
-        the role P(sovereign.epyc.gateway#role) whose name ends so.
+      - C(bind), C(metrics_bind), C(peers_bind), C(virtual_address) and C(virtual_router_id), each with
+        the value of the variable of the role P(sovereign.epyc.epyc_gateway#role) whose name ends with this key.
     type: dict
     required: true
   gateways:
@@ -44,16 +45,16 @@ EXAMPLES = r"""
   changed_when: false
   register: addresses
 
-- name: Show who would hold the address
+- name: Show the settings of keepalived
   ansible.builtin.debug:
     msg: >-
       {{ addresses.stdout | from_json | sovereign.epyc.gateway_vrrp(inventory_hostname, settings, gateways) }}
   vars:
-    gateways: "{{ groups.gateway | map('extract', hostvars) | list }}"
+    gateways: "{{ groups.epyc_gateway | map('extract', hostvars) | list }}"
     settings:
       bind: "*:443"
       metrics_bind: 127.0.0.1:8405
-      peers_bind: "{{ gateway_peers_bind }}"
+      peers_bind: "{{ epyc_gateway_peers_bind }}"
       virtual_address: 192.0.2.10
       virtual_router_id: 84
 """
@@ -61,17 +62,15 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(address) with its prefix and C(device) for it; C(interface), C(source) and C(peers) for the traffic between
-      gateways; C(priority) and C(id) of VRRP; and C(check), the C(address) and C(port) at which HAProxy is asked
-      whether it is well.
+    - C(address) is the shared address with its prefix, and C(device) the interface for it. C(interface), C(source) and
+      C(peers) are for the traffic between gateways. C(priority) and C(id) are those of VRRP. C(check) has the
+      C(address) and C(port) at which keepalived checks HAProxy.
   type: dict
 """
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,18 +82,13 @@ def gateway_vrrp(
     settings: Mapping[str, Any],
     gateways: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return what keepalived needs; raises AnsibleFilterError, with a sentence, for what cannot be shared."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair
+    """Return the settings of keepalived. Raises AnsibleFilterError for an address that gateways cannot share."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import shared_address
 
-    try:
-        return _gateway_pair.vrrp(interfaces, gateway, settings, gateways)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
+    with refusals_as_filter_errors():
+        return shared_address.build_keepalived_template_values(interfaces, gateway, settings, gateways)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"gateway_vrrp": gateway_vrrp}

@@ -10,53 +10,52 @@ short_description: Head and workers of a group of hosts that serves one model, f
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Finds the host whose C(llama_instances) has an instance with C(rpc_workers), or whose C(vllm_instances) has one with
-    C(workers), and the hosts whose C(group_address) are named there, as the role P(sovereign.epyc.group#role) needs
-    them.
-  - Refuses, in one sentence, what cannot be a group. An address that is not of a private network, or that no host has;
-    a host in two groups or in none; an instance with a draft; a run that leaves a member out.
+  - Finds the head of a group, which has an instance with C(rpc_workers) in C(epyc_llama_instances) or with C(workers)
+    in C(epyc_vllm_instances), and its workers, whose C(epyc_group_address) the instance names. The role
+    P(sovereign.epyc.epyc_group#role) uses this plan.
+  - Refuses an invalid group, with an address that no host has or that is in no private network, a host in two groups or
+    in none, an instance with a draft, or a member that this run leaves out.
 positional: _input, played, programs
 options:
   _input:
-    description: The variables of each host of the Ansible group C(llama_group), as in C(hostvars).
+    description: The variables of each host of the Ansible group C(epyc_llama_group), as in C(hostvars).
     type: list
     elements: dict
     required: true
   played:
-    description: The hosts that this run comes to, as C(ansible_play_hosts_all).
+    description: The hosts of this run, as C(ansible_play_hosts_all).
     type: list
     elements: str
     required: true
   programs:
     description:
-      - Names of files that each member must have. With it, also where it is empty, the variable C(__group_build) of
-        each host, a dictionary of names and what they are, must be the same in a group.
+      - Names of files that each member must have. If this option is set, even to an empty list, all members must have
+        the same C(__epyc_group_build), a dictionary such as of checksums by file name.
     type: list
     elements: str
 """
 
 EXAMPLES = r"""
-- name: Show who works for whom
+- name: Show the head and the workers of each group
   ansible.builtin.debug:
     msg: >-
-      {{ groups['llama_group'] | map('extract', hostvars)
+      {{ groups['epyc_llama_group'] | map('extract', hostvars)
          | sovereign.epyc.group_plan(ansible_play_hosts_all) }}
 """
 
 RETURN = r"""
 _value:
   description:
-    - By the name of each host its C(role), V(head) or V(worker), the C(engine), V(llama_rpc) or V(vllm), the C(members)
-      of its group and their C(addresses), its C(rank) among them, the C(instance) as the head names it, its C(unit),
-      its own C(address), the C(clients) of a worker, and for a worker C(port).
+    - A dictionary for each host, by its name. C(role) is V(head) or V(worker), C(engine) is V(llama_rpc) or V(vllm).
+      C(members) and C(addresses) are those of the group, and C(rank) is the place of the host among them. C(instance)
+      is the instance of the group, and C(unit) its unit. C(address) is the address of the host. A worker also has
+      C(port), and C(clients) are the addresses that may use it.
   type: dict
 """
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -65,18 +64,13 @@ if TYPE_CHECKING:
 def group_plan(
     hosts: Sequence[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the plan; raises AnsibleFilterError, with a sentence, for what cannot be a group."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _group
+    """Return the plan of each member of a group. Raises AnsibleFilterError for an invalid group."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _group_plan
 
-    try:
-        return _group.plan(hosts, played, programs)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
+    with refusals_as_filter_errors():
+        return _group_plan.plan_members_of_groups(hosts, played, programs)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"group_plan": group_plan}

@@ -6,37 +6,37 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: model_files
-short_description: Models of llama_models with their paths, URLs and checksums, by name or as they are
+short_description: Paths, URLs and checksums of the models in epyc_llama_models
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Looks names up in the catalogue of the role P(sovereign.epyc.llama#role), makes URLs of repositories of a hub, and
-    leaves other entries as they are.
-  - Refuses, in one sentence, a name that nobody has, with those that look like it; a file that neither a checksum nor
-    the hub's own word pins; and two models at one path.
+  - Finds names in the catalogue of the role P(sovereign.epyc.epyc_llama#role), builds the URLs of files in repositories
+    of a hub, and leaves other entries unchanged.
+  - Refuses a name that the catalogue does not have, and suggests similar names. Also refuses a file that neither a
+    checksum nor C(trust_hub) identifies, and two models at one path.
 positional: _input, catalogue, endpoint, folder
 options:
   _input:
-    description: The models, as in C(llama_models).
+    description: The models, as in C(epyc_llama_models).
     type: list
     elements: dict
     required: true
   catalogue:
-    description: Entries of the user, by name, which win over those of the collection, as in C(llama_catalogue).
+    description: Entries of the user by name, as in C(epyc_llama_catalogue). They win over entries of the collection.
     type: dict
     required: true
   endpoint:
-    description: The address of the hub, as in C(llama_hub_endpoint).
+    description: The address of the hub, as in C(epyc_llama_hub_endpoint).
     type: str
     required: true
   folder:
-    description: Where files are for which no path is said, as in C(llama_model_folder).
+    description: The folder of files without a path of their own, as in C(epyc_llama_model_folder).
     type: str
     required: true
 """
 
 EXAMPLES = r"""
-- name: Show what a name stands for
+- name: Show the file of a model
   ansible.builtin.debug:
     msg: "{{ [{'name': 'qwen3-8b-q4'}] | sovereign.epyc.model_files({}, 'https://hub.example.com', '/srv/models') }}"
 """
@@ -44,18 +44,16 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - For each model its C(name), C(path), C(url), C(checksum) and C(size), as M(sovereign.epyc.model_file) takes them;
-      C(hub), whether it comes from the hub; and of one in the catalogue its C(licence), C(vocabulary), C(template) and
-      C(drafts).
+    - Each model has C(name), C(path), C(url), C(checksum) and C(size), as M(sovereign.epyc.model_file) takes them.
+      C(hub) is true for a file of the hub. A model of the catalogue also has C(licence), C(vocabulary), C(template)
+      and C(drafts).
   type: list
   elements: dict
 """
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,18 +62,13 @@ if TYPE_CHECKING:
 def model_files(
     models: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any], endpoint: str, folder: str
 ) -> list[dict[str, Any]]:
-    """Return the models; raises AnsibleFilterError, with a sentence, for one that cannot be had."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+    """Return the models with path, URL and checksums. Raises AnsibleFilterError for an unknown or unsafe model."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
-    try:
-        return _catalogue.model_files(models, catalogue, endpoint, folder)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
+    with refusals_as_filter_errors():
+        return _model_catalogue.resolve_models(models, catalogue, endpoint, folder)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"model_files": model_files}

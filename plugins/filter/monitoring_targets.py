@@ -6,20 +6,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: monitoring_targets
-short_description: What Prometheus has to scrape, from the variables of all hosts
+short_description: The targets that Prometheus scrapes, from the variables of all hosts
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Gathers the instances of llama-server of all hosts with their C(service), C(model) and C(speculation), the metrics
-    of the gateways, and the node_exporter of each of these hosts, in the form of C(file_sd_configs) of Prometheus. All
-    have the label C(host), the name in the inventory.
-  - What can be reached from its own host only is left out, with a remark.
-  - Refuses, in one sentence with the host, the variable and the instance, what no Prometheus could scrape. An instance
-    without a name, a model or a port, or with one that is none, and what is no list of instances.
+  - Returns the instances of llama-server of all hosts, the metrics of the gateways, and the node_exporter of each of
+    these hosts, in the form of C(file_sd_configs) of Prometheus. Instances have the labels C(service), C(model) and
+    C(speculation); all targets have the label C(host), the name in the inventory.
+  - A target that only its own host can reach is left out, with a remark.
+  - Refuses an instance without a valid name, model or port, and a value that is no list of instances. The sentence
+    names the host, the variable and the instance.
 positional: _input, monitor, gateways, node_port
 options:
   _input:
-    description: The variables of each host, as in C(hostvars). Those without instances are left out.
+    description: The variables of each host, as in C(hostvars). Hosts without instances are left out.
     type: list
     elements: dict
     required: true
@@ -39,24 +39,22 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show what is to be scraped
+- name: Show the targets
   ansible.builtin.debug:
     msg: >-
       {{ groups.all | map('extract', hostvars) | list
-         | sovereign.epyc.monitoring_targets('prometheus-01', groups.gateway | default([])) }}
+         | sovereign.epyc.monitoring_targets('prometheus-01', groups.epyc_gateway | default([])) }}
 """
 
 RETURN = r"""
 _value:
-  description: C(llama), C(gateway) and C(host), each a list of C(targets) and C(labels), and C(remarks), some texts.
+  description: Lists C(llama), C(gateway) and C(host) of C(targets) with C(labels), and C(remarks), a list of texts.
   type: dict
 """
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,18 +63,13 @@ if TYPE_CHECKING:
 def monitoring_targets(
     hosts: Sequence[Mapping[str, Any]], monitor: str, gateways: Sequence[str] = (), node_port: object = 9100
 ) -> dict[str, Any]:
-    """Return the targets; raises AnsibleFilterError, with a sentence, for what cannot be one."""
+    """Return the targets that Prometheus scrapes, with labels. Raises AnsibleFilterError for a malformed target."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _monitoring
 
-    try:
-        return _monitoring.targets(hosts, monitor, gateways, node_port)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
+    with refusals_as_filter_errors():
+        return _monitoring.build_scrape_targets(hosts, monitor, gateways, node_port)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"monitoring_targets": monitoring_targets}

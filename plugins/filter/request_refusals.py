@@ -6,22 +6,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: request_refusals
-short_description: What a run was asked that nobody knows, as layers and variables
+short_description: Unknown layers and misspelt variables of a run
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Finds layers that there are not, and variables that begin as those of the collection and are none of them, and says
-    which known one each looks like.
-  - Of prefixes that are everyday words, such as C(plan_) or C(group_), only names that are nearly a known one are
-    found, since others have such variables, too.
+  - Finds unknown layers, and unknown variables that begin with C(epyc_) as all variables of the collection do. Suggests
+    a similar layer or variable.
 positional: _input, layers, host, names, foreign
 options:
   _input:
-    description: The layers that were asked for, as C(epyc_steps).
+    description: The requested layers, as C(epyc_steps).
     type: raw
     required: true
   layers:
-    description: The layers that there are.
+    description: The layers of C(sovereign.epyc.site).
     type: list
     elements: str
     required: true
@@ -35,16 +33,16 @@ options:
     elements: str
     required: true
   foreign:
-    description: Names that belong to somebody else, as C(epyc_foreign_variables).
+    description: Names of variables that are not of this collection, as C(epyc_foreign_variables).
     type: list
     elements: str
     default: []
 """
 
 EXAMPLES = r"""
-- name: Show what is wrong with the request
+- name: Show the errors in a request
   ansible.builtin.debug:
-    msg: "{{ ['numma'] | sovereign.epyc.request_refusals(['numa'], 'epyc-1', ['plan_verfy']) }}"
+    msg: "{{ ['numma'] | sovereign.epyc.request_refusals(['numa'], 'epyc-1', ['epyc_plan_verfy']) }}"
 """
 
 RETURN = r"""
@@ -61,17 +59,14 @@ if TYPE_CHECKING:
 
 
 def request_refusals(
-    asked: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
+    requested: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
-    """Return a sentence for each refusal."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _request
+    """Return a sentence for each unknown layer and each misspelt variable of a host."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
-    return _request.find_request_refusals(asked, layers, host, names, foreign)
+    return _run_request.find_request_refusals(requested, layers, host, names, foreign)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"request_refusals": request_refusals}

@@ -10,13 +10,14 @@ short_description: A page that shows what a fleet serves at this moment
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes an HTML page that asks a Prometheus by its HTTP API, every 15 seconds and nobody else. Tokens a second, busy
-    slots, requests that wait, the time of a token, guesses that were right, memory and drift, for each instance.
-  - The Prometheus has to read the files of the role P(sovereign.epyc.monitoring#role).
+  - Renders an HTML page that queries one Prometheus by its HTTP API every 15 seconds, and no other server. For each
+    instance the page shows tokens per second, busy slots, the time per token, the share of accepted guesses, memory
+    use and drift.
+  - Prometheus has to read the files of the role P(sovereign.epyc.epyc_monitoring#role).
 positional: _input
 options:
   _input:
-    description: Where a browser reaches that Prometheus, as V(http://prometheus.example.com:9090).
+    description: The URL by which browsers reach Prometheus, as V(http://prometheus.example.com:9090).
     type: str
     required: true
 """
@@ -37,24 +38,17 @@ _value:
 
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 
 def serving_page(prometheus: str) -> str:
-    """Return the page; raises AnsibleFilterError, with a sentence, for what is no URL."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+    """Return the HTML page of what a fleet serves. Raises AnsibleFilterError for a text that is no URL."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 
-    try:
-        return _serving_page.render(str(prometheus))
-    except BadRequest as error:
-        raise AnsibleFilterError(f"serving_page: {error}") from None
+    with refusals_as_filter_errors("serving_page: {}"):
+        return serving_html.render_serving_page(str(prometheus))
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"serving_page": serving_page}

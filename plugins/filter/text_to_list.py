@@ -6,13 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: text_to_list
-short_description: The list in a text, as a survey or the command line hands it over
+short_description: The list in a text that a survey or the command line passes
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Takes a text as options of modules that are lists do, with words between commas. A text that begins with C([) is
-    JSON.
-  - Whatever is no text is returned as it is.
+  - Splits a text at commas, as options of modules that are lists do. A text that begins with C([) is read as JSON.
+  - A value that is no text is returned unchanged.
 positional: _input
 options:
   _input:
@@ -22,7 +21,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show the layers that were asked for on the command line, with -e epyc_steps=base,numa
+- name: Show the layers of a command line with -e epyc_steps=base,numa
   ansible.builtin.debug:
     msg: "{{ epyc_steps | sovereign.epyc.text_to_list }}"
 """
@@ -37,15 +36,12 @@ from typing import Any
 
 
 def text_to_list(value: Any) -> Any:
-    """Return the list in a text."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _request
+    """Return the list in a text, JSON or words between commas; a value that is no text is returned unchanged."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
-    return _request.text_to_list(value)
+    return _run_request.parse_json_or_comma_list(value)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"text_to_list": text_to_list}

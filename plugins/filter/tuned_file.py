@@ -6,25 +6,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: tuned_file
-short_description: The file of variables with what tunings found out
+short_description: The file of variables with the options that tunings measured as best
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes the file with C(llama_tuned) of what C(tune.yml) has measured. What a run found out comes on top of what was
-    tuned before, because that was the default of the run. Where the default stays, it is said to hold for the host as
-    it is now.
-  - Runs that are void, and those in check mode, change nothing.
+  - Renders the file with C(epyc_llama_tuned) from the runs of C(tune.yml). The options that a run chose come on top of
+    the earlier tuned options, which were the default of the run. Where the default stays, its entry gets the present
+    fingerprint of the host.
+  - Discarded runs, and runs in check mode, change nothing.
 positional: _input, kept
 options:
   _input:
     description:
-      - What was measured, by host. C(tuned) is its C(llama_tuned), C(results) are those of a loop with
-        M(sovereign.epyc.llama_tune) over its instances, and C(now) those of a loop with
-        M(sovereign.epyc.llama_fingerprint) over names of instances.
+      - The results of each host, by its name. C(tuned) is C(epyc_llama_tuned) of the host. C(results) are the results
+        of a loop with M(sovereign.epyc.llama_tune) over its instances, and C(now) the results of a loop with
+        M(sovereign.epyc.llama_fingerprint_info) over the names of its instances.
     type: dict
     required: true
   kept:
-    description: What the file has beside, as C(llama_tuned).
+    description: The other entries of the file, as in C(epyc_llama_tuned).
     type: dict
     required: true
   together:
@@ -37,23 +37,21 @@ EXAMPLES = r"""
 - name: Show the file of a host
   ansible.builtin.debug:
     msg: >-
-      {{ {inventory_hostname: {'tuned': {}, 'results': tune_results.results, 'now': []}}
+      {{ {inventory_hostname: {'tuned': {}, 'results': epyc_tune_results.results, 'now': []}}
          | sovereign.epyc.tuned_file({}) }}
 """
 
 RETURN = r"""
 _value:
   description:
-    - C(text) is that of the file, empty where nothing in it changes. C(differences) says on which instances the hosts
-      do not agree.
+    - C(text) is the text of the file, empty where nothing in the file changes. C(differences) has a sentence for each
+      instance on which the hosts differ.
   type: dict
 """
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,18 +60,16 @@ if TYPE_CHECKING:
 def tuned_file(
     hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], together: bool = False
 ) -> dict[str, Any]:
-    """Return the file; raises AnsibleFilterError for a result that must not be in it."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+    """Return ``text``, the text of the file, and ``differences`` of its hosts, as RETURN documents them.
 
-    try:
-        return _tuned.tuned_file(hosts, kept, together)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
+    Raises AnsibleFilterError for a result that must not be in the file.
+    """
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
+
+    with refusals_as_filter_errors():
+        return _tuned_options.render_tuned_file_and_differences(hosts, kept, together)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"tuned_file": tuned_file}

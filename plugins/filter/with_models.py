@@ -6,15 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: with_models
-short_description: Instances of llama-server with the paths of models that they name
+short_description: Instances of llama-server with paths in place of the names of models
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Puts a path in place of each name in C(model) and C(draft_model) of the instances. What begins with C(/) is a path
-    already.
-  - Refuses, in one sentence, a name that is not among the models, and a draft whose vocabulary is not that of the
-    model, with those that fit.
-  - A template that a model of the catalogue has beside its file goes into C(extra_arguments), where no other is there.
+  - Replaces each name in C(model), C(draft_model) and C(models) of the instances by a path. A value that begins with
+    C(/) is a path already.
+  - Refuses a name that is not among the models. Also refuses a draft with another vocabulary than its model, and
+    suggests drafts that fit.
+  - If the catalogue has a chat template for a model, adds the template to C(extra_arguments), unless a template is
+    there already.
 positional: _input, files, catalogue
 options:
   _input:
@@ -28,17 +29,17 @@ options:
     elements: dict
     required: true
   catalogue:
-    description: Entries of the user, as in C(llama_catalogue).
+    description: Entries of the user, as in C(epyc_llama_catalogue).
     type: dict
     required: true
 """
 
 EXAMPLES = r"""
-- name: Show where the models of the instances are
+- name: Show the paths of the models
   ansible.builtin.debug:
-    msg: "{{ llama_instances | sovereign.epyc.with_models(files, {}) | map(attribute='model') }}"
+    msg: "{{ epyc_llama_instances | sovereign.epyc.with_models(files, {}) | map(attribute='model') }}"
   vars:
-    files: "{{ llama_models | sovereign.epyc.model_files({}, 'https://hub.example.com', '/srv/models') }}"
+    files: "{{ epyc_llama_models | sovereign.epyc.model_files({}, 'https://hub.example.com', '/srv/models') }}"
 """
 
 RETURN = r"""
@@ -50,9 +51,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,18 +60,13 @@ if TYPE_CHECKING:
 def with_models(
     instances: Sequence[Mapping[str, Any]], files: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the instances; raises AnsibleFilterError, with a sentence, for a model unknown or unfit."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+    """Return the instances with paths. Raises AnsibleFilterError for an unknown model, or a draft that does not fit."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
-    try:
-        return _catalogue.with_models(instances, files, catalogue)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
+    with refusals_as_filter_errors():
+        return _model_catalogue.insert_model_paths(instances, files, catalogue)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"with_models": with_models}

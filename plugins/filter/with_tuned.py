@@ -6,14 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: with_tuned
-short_description: Instances of llama-server with the options that a tuning found out
+short_description: Instances of llama-server with their tuned options
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Puts the options of C(llama_tuned) over those of the instances of the same names, as the role
-    P(sovereign.epyc.llama#role) does.
-  - An entry for an instance that is not among them is passed over, since a group may share a file. One without options
-    is an error.
+  - Replaces options of the instances by the options that C(epyc_llama_tuned) has for their names, as the role
+    P(sovereign.epyc.epyc_llama#role) does.
+  - Entries of other instances are ignored, because a group may share a file. An entry without options is an error.
 positional: _input, tuned
 options:
   _input:
@@ -22,15 +21,15 @@ options:
     elements: dict
     required: true
   tuned:
-    description: What was found out, by the name of the instance.
+    description: The entries of C(epyc_llama_tuned), by the name of the instance.
     type: dict
     required: true
 """
 
 EXAMPLES = r"""
-- name: Show what runs
+- name: Show the instances with their tuned options
   ansible.builtin.debug:
-    msg: "{{ llama_instances | sovereign.epyc.with_tuned(llama_tuned | default({})) }}"
+    msg: "{{ epyc_llama_instances | sovereign.epyc.with_tuned(epyc_llama_tuned | default({})) }}"
 """
 
 RETURN = r"""
@@ -42,27 +41,20 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
 def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the instances; raises AnsibleFilterError for an entry without options."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+    """Return the instances with their tuned options. Raises AnsibleFilterError for an entry without options."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 
-    try:
-        return _tuned.with_tuned(instances, tuned)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
+    with refusals_as_filter_errors():
+        return _tuned_options.apply_tuned_options(instances, tuned)
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"with_tuned": with_tuned}

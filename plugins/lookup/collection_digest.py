@@ -10,7 +10,7 @@ short_description: A digest of the plugins, roles and playbooks of this collecti
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Distinguishes states of the collection on the controller, also in a clone whose version did not change.
+  - The digest differs for each state of the collection on the controller, also in a clone whose version did not change.
   - Takes no terms.
 options:
   _terms:
@@ -44,7 +44,7 @@ ENDS = (".py", ".yml", ".yaml", ".j2")
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the digest. Raises AnsibleError for terms."""
+        """Return one digest of the playbooks, plugins and roles of the collection. Raises AnsibleError for terms."""
         if terms or kwargs:
             raise AnsibleError("collection_digest takes no terms and no options")
         total = hashlib.sha256()

@@ -14,7 +14,7 @@ description:
     pattern and the limit of the command line, because Ansible would end such a run with the exit code 0.
   - Also fails where the command line chooses tags that the play does not have, or begins at a task that this collection
     does not have. Ansible would run no task then, and end with the exit code 0.
-  - Judges nothing for C(--syntax-check), C(--list-hosts), C(--list-tasks) and C(--list-tags).
+  - Checks nothing for C(--syntax-check), C(--list-hosts), C(--list-tasks) and C(--list-tags).
 options:
   _terms:
     description: One pattern of hosts.
@@ -28,17 +28,17 @@ options:
 
 EXAMPLES = r"""
 - name: Greet the hosts of a group, and fail where it is empty
-  hosts: "{{ query('sovereign.epyc.require_hosts', 'gateway') }}"
+  hosts: "{{ query('sovereign.epyc.require_hosts', 'epyc_gateway') }}"
   gather_facts: false
   tasks:
-    - name: Say who is there
+    - name: Print the name of the host
       ansible.builtin.debug:
         msg: "{{ inventory_hostname }} is there."
 """
 
 RETURN = r"""
 _raw:
-  description: The pattern as it was given.
+  description: The pattern of the term.
   type: list
   elements: str
 """
@@ -54,56 +54,58 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggest
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import similar_or_known_words_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
-#: Options of ansible-playbook with which no task runs.
-LISTINGS = ("syntax", "listhosts", "listtasks", "listtags")
-#: A tag that no task has: with ``--skip-tags never`` all tasks run, also where the last run still holds.
-SKIPS_NOTHING = "never"
-#: Molecule leaves the tasks with these tags out of each of its runs, whatever the playbook.
-SKIPPED_BY_MOLECULE = ("molecule-notest", "notest")
+#: Options of ansible-playbook that only list or check, so that no task runs.
+LISTING_OPTIONS = ("syntax", "listhosts", "listtasks", "listtags")
+#: A tag that no task has. Users skip this tag so that site.yml runs all tasks, even if the last run still holds.
+TAG_OF_NO_TASK = "never"
+#: Molecule skips these tags in all runs, so a playbook does not need to have them.
+TAGS_SKIPPED_BY_MOLECULE = ("molecule-notest", "notest")
 TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the pattern. Raises AnsibleError, with a reason and a remedy, for a run that would do nothing."""
+        """Return the pattern of hosts. Raises AnsibleError, with reason and remedy, where the run would do nothing."""
         self.set_options(var_options=variables, direct=kwargs)
         if len(terms) != 1 or not isinstance(terms[0], str):
             raise AnsibleError("require_hosts takes one pattern of hosts.")
         command_line = context.CLIARGS
-        if not any(command_line.get(option) for option in LISTINGS):
+        if not any(command_line.get(option) for option in LISTING_OPTIONS):
             refusal = (
-                describe_wrong_tags(self.get_option("tags"), variables)
-                or describe_wrong_start(command_line.get("start_at_task"))
-                or describe_missing_hosts(terms[0], variables)
+                wrong_tags_reason(self.get_option("tags"), variables)
+                or unknown_start_task_reason(command_line.get("start_at_task"))
+                or missing_hosts_reason(terms[0], variables)
             )
             if refusal:
                 raise AnsibleError(f"{refusal} Nothing was changed.")
         return [*terms]
 
 
-def describe_wrong_tags(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
-    """Return why the tags of the command line would leave out all tasks or the refusals; an empty text if they do not.
-
-    ``tags`` are those that the play has for its users.
-    """
+def wrong_tags_reason(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
+    """Return why the tags of the command line are wrong for a play with these ``tags``; "" if they are right."""
     everything = ("all", "tagged" if tags else "untagged")
     chosen = [tag for tag in variables["ansible_run_tags"] if tag not in (*everything, *tags)]
-    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in (SKIPS_NOTHING, *SKIPPED_BY_MOLECULE, *tags)]
+    harmless = (TAG_OF_NO_TASK, *TAGS_SKIPPED_BY_MOLECULE, *tags)
+    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in harmless]
     if not chosen and not skipped:
         return ""
-    option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
-    remedy = suggest(wrong[0], tags, "its tags are") if tags else f"it has none, so leave out {option}."
-    return f"{option} names {', '.join(wrong)}, which is no tag of this playbook; {remedy}"
+    option, unknown = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
+    remedy = (
+        similar_or_known_words_message(unknown[0], tags, "its tags are")
+        if tags
+        else f"it has none, so leave out {option}."
+    )
+    return f"{option} names {', '.join(unknown)}, which is no tag of this playbook; {remedy}"
 
 
-def describe_wrong_start(pattern: str | None) -> str:
-    """Return that no task has the name of ``--start-at-task``; an empty text if one has."""
+def unknown_start_task_reason(pattern: str | None) -> str:
+    """Return the sentence that no task has the name of ``--start-at-task``; "" if a task has it."""
     if not pattern:
         return ""
     # Ansible shows the name of a role's task after the name of the role.
@@ -123,16 +125,16 @@ def read_task_names(root: str) -> Iterator[str]:
                         yield from TASK_NAME.findall(file.read())
 
 
-def describe_missing_hosts(pattern: str, variables: Mapping[str, Any]) -> str:
-    """Return why no host of the inventory matches the pattern and the limit; an empty text if one does."""
+def missing_hosts_reason(pattern: str, variables: Mapping[str, Any]) -> str:
+    """Return why no host of the inventory matches the pattern and the limit; "" if a host does."""
     groups, limit = variables["groups"], variables.get("ansible_limit")
-    inventory = copy_inventory(groups)
+    inventory = build_inventory_of_groups(groups)
     if limit:
         inventory.subset(limit)
     if inventory.get_hosts(pattern):
         return ""
-    source = describe_sources(variables.get("ansible_inventory_sources") or [])
-    # The implicit localhost is in no group, and only a limit can leave it out.
+    source = format_inventory_sources(variables.get("ansible_inventory_sources") or [])
+    # The implicit localhost is in no group, so localhost matches in an empty inventory too.
     if not groups["all"] and pattern not in constants.LOCALHOST:
         return f"No host was reached, because {source} names none. Say with -i which inventory to read."
     reason = f"No host was reached: of {len(groups['all'])} in {source}, none matches {pattern!r}"
@@ -141,8 +143,8 @@ def describe_missing_hosts(pattern: str, variables: Mapping[str, Any]) -> str:
     return f"{reason}. Put a host there, or say with -i which inventory to read."
 
 
-def copy_inventory(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
-    """Return an inventory with the hosts of these groups, to match patterns as Ansible does, also with a limit."""
+def build_inventory_of_groups(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
+    """Return an inventory with the hosts of some groups, in which Ansible can match patterns and limits."""
     inventory = InventoryManager(loader=DataLoader(), parse=False)
     for group, hosts in groups.items():
         inventory.add_group(group)
@@ -151,8 +153,8 @@ def copy_inventory(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
     return inventory
 
 
-def describe_sources(sources: Sequence[str]) -> str:
-    """Return the inventories as the subject of a sentence, and of each path whether it exists."""
+def format_inventory_sources(sources: Sequence[str]) -> str:
+    """Return the inventories as a part of a sentence, with a note for each path that does not exist."""
     texts = [
         str(source) if "," in source or os.path.exists(source) else f"{source} (which does not exist)"
         for source in sources

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: run_origin
-short_description: Who runs a playbook from which controller, for the history of a host
+short_description: The user and the controller of a run, for the history of a host
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - The value of the variable E(SOVEREIGN_EPYC_ORIGIN), for the keyword C(environment) of a play. The modules of this
-    collection write what it says into the history of the host; see M(sovereign.epyc.epyc_history).
-  - It has the user and the name of the controller, the playbooks as they were named on the command line, and the tags.
-    With AWX the user is the one who started the job.
+  - Returns the value of the variable E(SOVEREIGN_EPYC_ORIGIN), for the keyword C(environment) of a play. Modules of
+    this collection write the value into the history of the host; see M(sovereign.epyc.epyc_history).
+  - The value has the user, the name of the controller, the playbooks of the command line, and the tags. In AWX the user
+    is the person who started the job.
   - Takes no terms.
 options:
   _terms:
@@ -21,12 +21,12 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Put settings back, and have the history of the host say who did
+- name: Restore settings, with the user and the controller in the history of the host
   hosts: all
   environment:
     SOVEREIGN_EPYC_ORIGIN: "{{ lookup('sovereign.epyc.run_origin') }}"
   tasks:
-    - name: Put everything back
+    - name: Restore everything
       sovereign.epyc.epyc_restore:
       become: true
 """
@@ -48,19 +48,19 @@ from ansible import context
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
-#: Variables in which AWX and its forerunner name the user who started a job.
+#: Variables in which AWX and its predecessor Tower name the user who started a job.
 AWX_USERS = ("awx_user_name", "tower_user_name")
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the value of the variable. Raises AnsibleError for terms."""
+        """Return user, controller, playbooks and tags of this run as JSON. Raises AnsibleError for terms."""
         if terms or kwargs:
             raise AnsibleError("run_origin takes no terms and no options")
         known = variables or {}
         tags = [str(tag) for tag in known.get("ansible_run_tags", ())]
         origin = {
-            "user": next((str(known[name]) for name in AWX_USERS if known.get(name)), "") or _user(),
+            "user": next((str(known[name]) for name in AWX_USERS if known.get(name)), "") or _current_user_name(),
             "controller": socket.gethostname(),
             "playbook": ", ".join(os.path.basename(str(name)) for name in context.CLIARGS.get("args", ())),
             "tags": [] if tags == ["all"] else tags,
@@ -69,8 +69,8 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no ann
         return [json.dumps(origin)]
 
 
-def _user() -> str:
-    """Return the user of this process, or the number of one without a name, as in some containers."""
+def _current_user_name() -> str:
+    """Return the name of the user of this process, or the user id where the user has no name, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

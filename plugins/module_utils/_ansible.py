@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The only file of the engine that knows Ansible: a module's parameters in, its result or its failure out."""
+"""Runs modules of Ansible: parameters are passed to a function, and its result or error ends the module."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from ._errors import TuningError
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
 from ._knobs.change_text import add_text_to_diff
-from ._notation.parameters import refuse_impossible
+from ._notation.option_values import refuse_impossible_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,22 +19,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def run_writer(
+def run_changing_module(
     spec: dict[str, Any],
     write: Callable[[Mapping[str, Any], Store, bool], dict[str, Any]],
     knob_files: Mapping[str, Any] | None = None,
     **rules: Any,
 ) -> None:
-    """Run a module that changes the host, and exit with what ``write`` returns; its remarks also become warnings.
+    """Run a module that changes the host, and exit with the result of ``write``; its remarks become warnings too.
 
-    ``write`` gets the parameters, the store, and whether this is a check; it takes the locks that it needs. The
-    ``diff`` of its result maps addresses to their values ``before`` and ``after``; ``knob_files`` maps the prefixes of
-    these addresses to the files of knobs that have words for them.
+    ``write`` gets the parameters, the store, and whether this is check mode; it takes the locks that it needs. The
+    ``diff`` of its result maps addresses to their values ``before`` and ``after``; ``knob_files`` maps prefixes of
+    addresses to the modules of knobs that describe them.
     """
     knob_files = knob_files or {}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
     try:
-        refuse_impossible(module.params, "")
+        refuse_impossible_values(module.params, "")
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
         module.fail_json(msg=str(error), **add_text_to_diff(error.details, knob_files))
@@ -44,11 +43,11 @@ def run_writer(
     module.exit_json(**add_text_to_diff(result, knob_files))
 
 
-def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
-    """Run a module that only reads, and exit with what ``read`` returns; its remarks also become warnings."""
+def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
+    """Run a module that only reads, and exit with the result of ``read``; its remarks become warnings too."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
-        refuse_impossible(module.params, "")
+        refuse_impossible_values(module.params, "")
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The door for modules that speak to a BMC: a module's parameters in, one session, its result or its failure out.
+"""The frame of modules that speak to a BMC: parameters are read, one session is opened, and the result returned.
 
-They run on the controller. The requests are sent by Ansible's own HTTP.
+These modules run on the controller and send requests with Ansible's own HTTP client.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from ansible.module_utils.urls import Request
 
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
-from ._notation.parameters import refuse_impossible
-from ._redfish.answers import BmcError
-from ._redfish.client import Access, Client
+from ._notation.option_values import refuse_impossible_values
+from ._redfish.connection.client import BmcAccess, RedfishClient
+from ._redfish.connection.responses import BmcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-#: The options that each of them has; documented in the fragment sovereign.epyc.bmc.
-CONNECTION = dict(
+#: The options of every such module; documented in the fragment sovereign.epyc.bmc.
+CONNECTION_OPTIONS = dict(
     bmc=dict(type="str", required=True),
     username=dict(type="str", required=True),
     password=dict(type="str", required=True, no_log=True),
@@ -37,12 +36,12 @@ CONNECTION = dict(
 )
 
 
-def run_bmc(
-    spec: dict[str, Any], work: Callable[[Mapping[str, Any], Client, bool], dict[str, Any]], **rules: Any
+def run_bmc_module(
+    spec: dict[str, Any], action: Callable[[Mapping[str, Any], RedfishClient, bool], dict[str, Any]], **rules: Any
 ) -> None:
-    """Run a module within one session at the BMC, and exit with what ``work`` returns; its remarks become warnings."""
+    """Run a module within one session at the BMC, with the result of ``action``, whose remarks become warnings."""
     module = AnsibleModule(
-        argument_spec={**CONNECTION, **spec},
+        argument_spec={**CONNECTION_OPTIONS, **spec},
         supports_check_mode=True,
         mutually_exclusive=[("ca_path", "fingerprint")],
         **rules,
@@ -51,8 +50,8 @@ def run_bmc(
     if not params["validate_certs"] and not params["fingerprint"]:
         module.warn("The certificate of the BMC is not verified. Whoever answers in its place gets the password.")
     try:
-        refuse_impossible({name: value for name, value in params.items() if name != "password"}, "")
-        access = Access(
+        refuse_impossible_values({name: value for name, value in params.items() if name != "password"}, "")
+        access = BmcAccess(
             params["bmc"],
             params["username"],
             params["password"],
@@ -62,8 +61,8 @@ def run_bmc(
             params["timeout"],
             params["patience"],
         )
-        with Client(access, send) as client:
-            result = work(params, client, module.check_mode)
+        with RedfishClient(access, open_url) as client:
+            result = action(params, client, module.check_mode)
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)
     for remark in result.get("remarks", ()):
@@ -71,8 +70,8 @@ def run_bmc(
     module.exit_json(**add_text_to_diff(result, {}))
 
 
-def send(method: str, url: str, **more: Any) -> Any:
-    """Send a request by Ansible's HTTP; its own errors, which are no OSErrors, become those of the engine."""
+def open_url(method: str, url: str, **more: Any) -> Any:
+    """Send a request with Ansible's HTTP client; errors of its own, which are no OSErrors, become BmcError."""
     try:
         return Request().open(method, url, **more)
     except (OSError, TuningError):

@@ -1,56 +1,61 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What sovereign-epyc says of the runs that changed this host."""
+"""The command ``sovereign-epyc history``, and the messages about a run that did not end."""
 
 from __future__ import annotations
 
-from ._io.console import complain, say, say_json
-from ._knobs import history, history_text
+from ._io.console import print_error_lines, print_json, print_lines
+from ._knobs.history import history_file, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._io.store import Store
 
 
-def show_history(store: Store, as_json: bool) -> int:
+def print_history(store: Store, as_json: bool) -> int:
     """List the runs that changed this host or did not end, the oldest first."""
-    found = history.History(store)
+    found = history_file.History(store)
     for sentence in found.damage:
-        complain(sentence)
+        print_error_lines(sentence)
     if as_json:
-        say_json(
-            {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
+        print_json(
+            {
+                "runs": [run.to_dict() for run in found.notable_runs()],
+                "damage": found.damage,
+                **unfinished_run_to_dict(store),
+            }
         )
     else:
-        say(*unfinished_lines(store), *history_text.render(found.notable_runs()))
+        print_lines(*unfinished_run_warning(store), *table.render_table(found.notable_runs()))
     return 0
 
 
 def forget_history(store: Store, as_json: bool) -> int:
-    """Drop the history, but for what says what this host was asked for."""
-    gone = history.forget(store)
-    kept = len(history.History(store).runs)
+    """Remove the history, except for the runs that show which settings were requested for this host."""
+    gone = history_file.remove_needless_runs(store)
+    kept = len(history_file.History(store).runs)
     if as_json:
-        say_json({"forgotten": gone, "kept": kept})
+        print_json({"forgotten": gone, "kept": kept})
         return 0
-    say(f"{gone} runs forgotten")
+    print_lines(f"{gone} runs forgotten")
     if kept:
-        say(f"{kept} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back.")
+        print_lines(
+            f"{kept} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back."
+        )
     return 0
 
 
-def unfinished_data(store: Store) -> dict[str, object]:
-    """Return the run that did not end as plain data, under its key; null where all have ended."""
-    run = history.unfinished_run(store)
+def unfinished_run_to_dict(store: Store) -> dict[str, object]:
+    """Return the run that did not end as plain data under the key "unfinished_run"; None where all runs have ended."""
+    run = history_file.load_unfinished_run(store)
     return {"unfinished_run": run.to_dict() if run else None}
 
 
-def unfinished_lines(store: Store) -> list[str]:
-    """Return the line that says first that a run did not end, and what to do; no line where all have ended."""
-    run = history.unfinished_run(store)
+def unfinished_run_warning(store: Store) -> list[str]:
+    """Return a warning that a run did not end, with what to do; no line where all runs have ended."""
+    run = history_file.load_unfinished_run(store)
     if run is None:
         return []
-    sentence = run.sentence()
+    sentence = run.unfinished_message()
     return [f"{sentence[0].upper()}{sentence[1:]}. Run it again, or put all back with 'sovereign-epyc restore'."]

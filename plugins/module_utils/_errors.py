@@ -1,37 +1,36 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The errors of the engine: why a setting was not made, each with a sentence that a person can act on.
+"""The errors of the collection, each with a message that a person can act on.
 
-The module that runs on Ansible turns any of them into a failed task with the sentence as its message.
+_ansible.py turns them into a failed task with that message.
 """
 
 from __future__ import annotations
 
-#: What a sentence repeats of a request can be a whole pasted file. More characters than these nobody reads.
+#: The most characters of a word and of a message; a message may quote an option that holds a whole pasted file.
 LONGEST_WORD, LONGEST_SENTENCE = 200, 4000
 ELLIPSIS = "..."
 
 
-def shorten(sentence: str) -> str:
-    """Return a sentence whose long words, and which itself, are cut in the middle: both ends say what it is about."""
+def shorten_words_and_sentence(sentence: str) -> str:
+    """Cut long words of a message, and a long message itself, in the middle, so that both ends remain."""
     if len(sentence) > LONGEST_WORD:
-        sentence = " ".join(_cut_middle(word, LONGEST_WORD) for word in sentence.split(" "))
-    return _cut_middle(sentence, LONGEST_SENTENCE)
+        sentence = " ".join(_cut_out_middle(word, LONGEST_WORD) for word in sentence.split(" "))
+    return _cut_out_middle(sentence, LONGEST_SENTENCE)
 
 
-def _cut_middle(text: str, longest: int) -> str:
-    if len(text) <= longest:
+def _cut_out_middle(text: str, max_length: int) -> str:
+    if len(text) <= max_length:
         return text
-    kept = (longest - len(ELLIPSIS)) // 2
-    return f"{text[:kept]}{ELLIPSIS}{text[-kept:]}"
+    length = (max_length - len(ELLIPSIS)) // 2
+    return f"{text[:length]}{ELLIPSIS}{text[-length:]}"
 
 
 class TuningError(Exception):
-    """Anything that stops a run. What its sentence repeats is shortened.
+    """Base of all errors that stop a run; long messages are shortened.
 
-    ``details`` holds the same facts as the sentence, for programs: address, wanted, found, errno, file.
+    ``details`` has the facts of the message for programs: address, wanted, found, errno, file.
     """
 
     def __init__(self, sentence: str, **details: object) -> None:
@@ -39,11 +38,11 @@ class TuningError(Exception):
         self.details = details
 
     def __str__(self) -> str:
-        return shorten(super().__str__())
+        return shorten_words_and_sentence(super().__str__())
 
 
 class Damaged(TuningError):
-    """A file of ours holds what we cannot have written."""
+    """A file of the collection has contents that the collection cannot have written."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} is damaged: {reason}.", file=path)
@@ -52,15 +51,15 @@ class Damaged(TuningError):
 
 
 class BadRequest(TuningError):
-    """This host cannot do what was requested; raised before anything is written."""
+    """The request is impossible on this host; raised before anything is written."""
 
 
 class Unsupported(BadRequest):
-    """The hardware or the kernel of this host has no such thing, whatever is requested of it."""
+    """The hardware or the kernel of this host does not have the requested feature at all."""
 
 
 class Absent(TuningError):
-    """The kernel file is not there: no such hardware, module, mount or kernel option."""
+    """A file of the kernel, or a program, does not exist on this host."""
 
 
 class Refused(TuningError):
@@ -73,8 +72,8 @@ class Refused(TuningError):
 
 
 class NotApplied(TuningError):
-    """A write succeeded, but reading back shows another value."""
+    """A write succeeded, but the read-back shows another value."""
 
 
 class Unrestored(TuningError):
-    """A run failed, and putting back its changes failed too: the host is between two states."""
+    """A run failed, and restoring its changes failed too: the host is between two states."""

@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """Runs the programs of a group of hosts as one: they begin together, and when one of them or its host ends, all end.
@@ -24,7 +23,7 @@ import sys
 import time
 
 from ._errors import BadRequest, TuningError
-from ._notation.addresses import endpoint, joined
+from ._notation.ip_addresses import format_endpoint, parse_endpoint
 from ._notation.printable import escape_lines
 
 TYPE_CHECKING = False
@@ -59,37 +58,39 @@ def main(arguments: Sequence[str]) -> int:
     command, where, dummy, *program = arguments
     try:
         if command == "lead":
-            return lead([endpoint(word, "workers") for word in where.split(",")], program)
-        return follow(endpoint(where, "follow"), program)
+            return wait_for_followers_and_run([parse_endpoint(word, "workers") for word in where.split(",")], program)
+        return wait_for_leader_and_run(parse_endpoint(where, "follow"), program)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
 
 
-def lead(followers: Sequence[Address], program: Sequence[str], clock: Any = time) -> int:
+def wait_for_followers_and_run(followers: Sequence[Address], program: Sequence[str], clock: Any = time) -> int:
     """Wait for all followers, as long as it takes, run the program with them, and return the exit code."""
-    connections = {_connected(one, clock): one for one in followers}
+    connections = {_connect_until_accepted(address, clock): address for address in followers}
     for connection in connections:
         connection.sendall(BEGIN)
-    _say(f"All of {', '.join(joined(*one) for one in followers)} are there.")
-    return _run(program, {connection: joined(*one) for connection, one in connections.items()})
+    _print_line_at_once(f"All of {', '.join(format_endpoint(*address) for address in followers)} are there.")
+    return _run_until_connection_breaks(
+        program, {connection: format_endpoint(*address) for connection, address in connections.items()}
+    )
 
 
-def follow(address: Address, program: Sequence[str]) -> int:
+def wait_for_leader_and_run(address: Address, program: Sequence[str]) -> int:
     """Wait for a leader, run the program with it, and return the exit code."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     try:
         server = socket.create_server(address, family=family)
     except OSError as error:
         raise BadRequest(
-            f"{joined(*address)} cannot be listened on: {error.strerror or error}. It is the group_address of this "
-            "host, and a port of the list workers; see that the interface is up."
+            f"{format_endpoint(*address)} cannot be listened on: {error.strerror or error}. It is the "
+            "epyc_group_address of this host, and a port of the list workers; see that the interface is up."
         ) from None
     with server:
         while True:
-            _say(f"It waits for the head of its group on {joined(*address)}.")
+            _print_line_at_once(f"It waits for the head of its group on {format_endpoint(*address)}.")
             leader, source = server.accept()
-            _keep_alive(leader)
+            _enable_tcp_keep_alive(leader)
             try:
                 begins = leader.recv(1) == BEGIN
             except OSError:
@@ -97,11 +98,11 @@ def follow(address: Address, program: Sequence[str]) -> int:
             if begins:
                 break
             leader.close()
-    # Nobody else is let in from here on: another leader finds a closed port, and tries again.
-    return _run(program, {leader: source[0]})
+    # The port is closed now, so another leader cannot connect, and tries again.
+    return _run_until_connection_breaks(program, {leader: source[0]})
 
 
-def _connected(address: Address, clock: Any) -> socket.socket:
+def _connect_until_accepted(address: Address, clock: Any) -> socket.socket:
     told = False
     while True:
         try:
@@ -109,22 +110,22 @@ def _connected(address: Address, clock: Any) -> socket.socket:
             break
         except OSError as error:
             if not told:
-                _say(f"It waits for {joined(*address)}: {error.strerror or error}.")
+                _print_line_at_once(f"It waits for {format_endpoint(*address)}: {error.strerror or error}.")
                 told = True
             clock.sleep(PAUSE)
     connection.settimeout(None)
-    _keep_alive(connection)
+    _enable_tcp_keep_alive(connection)
     return connection
 
 
-def _keep_alive(connection: socket.socket) -> None:
+def _enable_tcp_keep_alive(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, BETWEEN)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, COUNT)
 
 
-def _run(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
+def _run_until_connection_breaks(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
     """Run a program until it ends or a connection breaks. What it has started is ended by systemd, with the unit."""
     try:
         child = subprocess.Popen(list(program))  # pylint: disable=ansible-bad-function
@@ -132,17 +133,17 @@ def _run(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
         raise TuningError(f"{program[0]} does not start: {error.strerror or error}.") from None
     signal.signal(signal.SIGTERM, lambda *dummy: child.terminate())
     while child.poll() is None:
-        # Nothing is sent, so that one that can be read is one that broke.
+        # Nothing is sent, so a connection that can be read has broken.
         broken = select.select(list(connections), [], [], PAUSE)[0]
         if broken:
             sys.stderr.write(f"The connection to {connections[broken[0]]} broke, so that this part ends too.\n")
             child.kill()
             child.wait()
             return 1
-    # A program that a signal ended has a negative code, which is none that a process can end with.
+    # A program that a signal ended has a negative code, which cannot be an exit code.
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _say(text: str) -> None:
+def _print_line_at_once(text: str) -> None:
     sys.stdout.write(f"{escape_lines(text)}\n")
     sys.stdout.flush()

@@ -1,11 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The version of the collection, for the engine on a host, which has no galaxy.yml beside it.
-
-A gate compares it with galaxy.yml.
-"""
+"""The version of the collection, for the host tool, which has no galaxy.yml; a gate compares both."""
 
 from __future__ import annotations
 

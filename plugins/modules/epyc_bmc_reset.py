@@ -7,35 +7,35 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_bmc_reset
-short_description: Have the BMC of a server reset it
+short_description: Reset a server through its BMC
 version_added: 0.1.0
 description:
-  - Sends a reset to the Redfish service of the BMC, of a type that this BMC says it takes. Any other is refused before
+  - Sends a reset to the Redfish service of the BMC, of a type that this BMC offers. Other types are refused before
     anything is sent.
-  - Some boards apply BIOS settings only when they start from cold, which no reboot of the operating system is.
+  - Some boards apply BIOS settings only after their power was off. No operating system switches the power off and on.
   - A server that is off is switched on.
-  - C(reboot.yml) uses it with C(reboot_by=bmc). It takes the host out of service first, and proves the boot.
+  - C(reboot.yml) uses this module with C(epyc_reboot_by=bmc), after it has taken the host out of service.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.bmc
 attributes:
   check_mode:
-    details: Only reads, and says what would be sent. Fails where the BMC cannot do it.
+    details: Only reads, and returns the types of reset that would be sent. Fails where the BMC lacks the type.
   diff_mode:
     support: N/A
-    details: There is nothing to compare.
+    details: A reset has no values to compare.
   idempotent:
     support: none
     details: Each run resets the server.
 options:
   reset:
     description:
-      - V(graceful) has the BMC ask the operating system to restart (C(GracefulRestart)). A system that does not listen
-        to its power button ignores it.
-      - V(force) resets the server as its reset button does (C(ForceRestart)). What is not on the disk is lost.
-      - V(cold) switches it off and on (C(PowerCycle), or C(ForceOff) and C(On)). Shut the operating system down first,
-        and give it the time with O(shutdown_timeout).
+      - V(graceful) has the BMC ask the operating system to restart (C(GracefulRestart)). A system that ignores its
+        power button ignores this too.
+      - V(force) resets the server as its reset button does (C(ForceRestart)). Data that is not on the disk is lost.
+      - V(cold) switches the server off and on (C(PowerCycle), or C(ForceOff) and C(On)). Shut the operating system down
+        first, and set O(shutdown_timeout) to the time that it needs.
     type: str
     choices: [graceful, force, cold]
     required: true
@@ -46,11 +46,11 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say whether this server can be switched off and on
+- name: Check whether this server can be switched off and on
   sovereign.epyc.epyc_bmc_reset:
-    bmc: "{{ bios_bmc }}"
-    username: "{{ bios_username }}"
-    password: "{{ bios_password }}"
+    bmc: "{{ epyc_bios_bmc }}"
+    username: "{{ epyc_bios_username }}"
+    password: "{{ epyc_bios_password }}"
     ca_path: bmc-ca.pem
     reset: cold
   delegate_to: localhost
@@ -58,9 +58,9 @@ EXAMPLES = r"""
 
 - name: Reset a server that hangs in its self-test
   sovereign.epyc.epyc_bmc_reset:
-    bmc: "{{ bios_bmc }}"
-    username: "{{ bios_username }}"
-    password: "{{ bios_password }}"
+    bmc: "{{ epyc_bios_bmc }}"
+    username: "{{ epyc_bios_username }}"
+    password: "{{ epyc_bios_password }}"
     ca_path: bmc-ca.pem
     reset: force
   delegate_to: localhost
@@ -68,32 +68,37 @@ EXAMPLES = r"""
 
 RETURN = r"""
 sent:
-  description: The types of reset that were sent, in their order; in check mode, those that would be.
+  description: The types of reset that were sent, in their order; in check mode, those that would be sent.
   returned: success
   type: list
   elements: str
   sample: [ForceOff, "On"]
 power:
-  description: The power state before.
+  description: The power state before the reset.
   returned: success
   type: str
   sample: "on"
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.power import COLD, FORCE, GRACEFUL, reset
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import (
+    COLD,
+    FORCE,
+    GRACEFUL,
+    reset_server,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Client
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import RedfishClient
 
 
-def work(params: Mapping[str, Any], client: Client, check: bool) -> dict[str, Any]:
-    """Reset the server."""
-    return reset(client, params["system"], params["reset"], params["shutdown_timeout"], check)
+def reset_server_by_bmc(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
+    """Reset or restart the server through its BMC, and return the module's result."""
+    return reset_server(client, params["system"], params["reset"], params["shutdown_timeout"], check)
 
 
 def main() -> None:
@@ -101,7 +106,7 @@ def main() -> None:
         reset=dict(type="str", choices=[GRACEFUL, FORCE, COLD], required=True),
         shutdown_timeout=dict(type="int", default=0),
     )
-    run_bmc(spec, work)
+    run_bmc_module(spec, reset_server_by_bmc)
 
 
 if __name__ == "__main__":

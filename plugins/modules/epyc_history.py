@@ -7,33 +7,34 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_history
-short_description: Read or write the history of a host, one line for each run that changed something
+short_description: Read or write the history of a host, a line for each run that changed settings
 version_added: 0.1.0
 description:
-  - Reads who changed a host with this collection, when, from which controller, and how many settings of which layer.
-  - The playbook C(sovereign.epyc.site) notes its begin before its first change, and its end. A run that was killed or
-    that failed is one without an end. Modules that change settings in between count them in its line.
-  - An undo, a repair, and a boot that had to put settings in force are noted, too. A run that changed nothing is not.
-  - The newest 500 runs are kept, of boots and of repairs 100 each, and at most 256 KiB. An undo keeps them all.
+  - Reads the runs of this collection that changed a host, each with its time, user, controller, and the number of
+    changed settings by layer.
+  - The playbook C(sovereign.epyc.site) writes its beginning before its first change, and its end. A run that failed or
+    was killed has no end. Modules count the settings that they change in the line of the run.
+  - An undo, a repair, and a boot that had to put settings in force have lines too. A run without changes has no line.
+  - The newest 500 runs are kept, of boots and of repairs 100 each, and at most 256 KiB. An undo removes no line.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   state:
     description:
       - V(read) returns the history, and changes nothing.
-      - V(begun) notes the begin of a run, and V(ended) its end. Neither counts as a change.
-      - V(absent) forgets all runs. The newest one of C(sovereign.epyc.site) and one that did not end stay until
-        everything is put back, because they say what was asked for.
+      - V(begun) writes the beginning of a run, and V(ended) its end. Neither counts as a change.
+      - V(absent) removes all runs except the newest run of C(sovereign.epyc.site) and runs that did not end. These runs
+        have the requested layers, so they stay until all settings are put back.
     type: str
     choices: [read, begun, ended, absent]
     default: read
   layers:
-    description: The layers that the run does. Only with O(state=begun).
+    description: The layers that the run applies. Only with O(state=begun).
     type: list
     elements: str
     default: []
   requested:
-    description: The layers that the inventory asks for, of which tags may leave out some. Only with O(state=begun).
+    description: The layers that the inventory requests, including layers that tags leave out. Only with O(state=begun).
     type: list
     elements: str
     default: []
@@ -42,8 +43,8 @@ options:
     type: str
 notes:
   - Needs root.
-  - Who runs a playbook is known to the controller only, and comes in E(SOVEREIGN_EPYC_ORIGIN), which
-    P(sovereign.epyc.run_origin#lookup) makes.
+  - Only the controller knows the user who runs a playbook. E(SOVEREIGN_EPYC_ORIGIN) passes this user to the host; its
+    value is the result of P(sovereign.epyc.run_origin#lookup).
   - Modules count their changes in the run that E(SOVEREIGN_EPYC_RUN) of their environment names.
 seealso:
   - plugin: sovereign.epyc.run_origin
@@ -51,7 +52,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read what was done on the host
+- name: Read the history of the host
   sovereign.epyc.epyc_history:
   become: true
 
@@ -59,7 +60,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ ansible_facts.epyc_history | map(attribute='playbook') }}"
 
-- name: Forget the runs of a host that goes to somebody else
+- name: Remove the runs of a host that gets a new owner
   sovereign.epyc.epyc_history:
     state: absent
   become: true
@@ -73,10 +74,10 @@ ansible_facts:
   contains:
     epyc_history:
       description:
-        - The runs, the oldest first. Moments are in UTC. Without C(ended) a run did not end, and C(left)
-          has the layers that no later run has done either.
-        - C(kind) is V(site), V(restore), V(repair) or V(boot). C(user) and
-          C(controller) are empty for work on the host itself, and C(host_user) is the user there.
+        - The runs, the oldest first. Times are in UTC. A run without C(ended) did not end, and C(left) has the layers
+          that neither this run nor a later run has applied.
+        - C(kind) is V(site), V(restore), V(repair) or V(boot). C(user) and C(controller) are empty for a command that
+          was started on the host itself. C(host_user) is the user on the host.
         - C(changed) has the number of changed settings by layer.
       type: list
       elements: dict
@@ -98,7 +99,7 @@ ansible_facts:
           left: []
           changed: {base: 12, numa: 3, cat: 9}
 lines:
-  description: The same for people, a line for each run.
+  description: The history as text, a line for each run.
   returned: with O(state=read)
   type: list
   elements: str
@@ -108,7 +109,7 @@ unfinished:
   type: str
   sample: ""
 remarks:
-  description: What is damaged in the file, and what could not be noted. Each is a warning, too.
+  description: Sentences on damage in the file, and on runs that could not be written. Each is a warning too.
   returned: always
   type: list
   elements: str
@@ -118,13 +119,13 @@ run:
   type: str
   sample: 2026-11-29T09:10:03Z-5f0c2a91
 forgotten:
-  description: How many runs were forgotten, or would be.
+  description: The number of runs that were removed, or would be.
   returned: with O(state=absent)
   type: int
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import history, history_text
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,37 +143,38 @@ SPEC = dict(
 )
 
 
-def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+def read_or_write_history(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Read or write the history, and return the module's result."""
     state = params["state"]
     if state == "read":
-        return read(store)
+        return _read_history(store)
     if state == "absent":
-        forgotten = history.forget(store, check)
+        forgotten = history_file.remove_needless_runs(store, check)
         return dict(changed=forgotten > 0, forgotten=forgotten, remarks=[])
     if check:
         return dict(changed=False, remarks=[])
     if state == "begun":
-        return dict(changed=False, remarks=[], run=history.begin(store, params["layers"], params["requested"]).id)
-    remark = history.end(store, params["run"])
+        run = history_file.begin_run(store, params["layers"], params["requested"])
+        return dict(changed=False, remarks=[], run=run.id)
+    remark = history_file.end_run(store, params["run"])
     return dict(changed=False, remarks=[remark] if remark else [])
 
 
-def read(store: Store) -> dict[str, Any]:
-    """Return the history as the result of a look."""
-    found = history.History(store)
-    unfinished = found.newest_unfinished()
+def _read_history(store: Store) -> dict[str, Any]:
+    """Return the history as the result of the module."""
+    history = history_file.History(store)
+    unfinished = history.newest_unfinished_run()
     return dict(
         changed=False,
-        ansible_facts=dict(epyc_history=[one.to_dict() for one in found.notable_runs()]),
-        lines=history_text.render(found.notable_runs()),
-        unfinished=unfinished.sentence() if unfinished else "",
-        remarks=found.damage,
+        ansible_facts=dict(epyc_history=[run.to_dict() for run in history.notable_runs()]),
+        lines=table.render_table(history.notable_runs()),
+        unfinished=unfinished.unfinished_message() if unfinished else "",
+        remarks=history.damage,
     )
 
 
 def main() -> None:
-    run_writer(SPEC, run, required_if=[("state", "ended", ("run",))])
+    run_changing_module(SPEC, read_or_write_history, required_if=[("state", "ended", ("run",))])
 
 
 if __name__ == "__main__":

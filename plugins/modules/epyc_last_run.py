@@ -10,22 +10,24 @@ module: epyc_last_run
 short_description: Check whether the state that the last run of site.yml left on a host still holds
 version_added: 0.1.0
 description:
-  - The playbook C(sovereign.epyc.site) remembers at its end what it was asked, and how it left the host. When it starts
-    it asks this module, and leaves alone a host for which nothing is left to do, with and without check mode.
-  - That is so when the inputs, the distribution, the kernel, the topology, the BIOS settings that the kernel shows,
-    the files of the collection and the stored requests are unchanged; packages are installed, kernel modules loaded
-    and services running; and M(sovereign.epyc.epyc_drift) would find every setting in force.
-  - Boot parameters may wait for a reboot (RV(reboot_required)), if the kernel was started as in the last run.
-  - A module that cannot look says so in RV(reason) and does not fail.
+  - The playbook C(sovereign.epyc.site) saves its inputs and the state of the host at its end. At its start it runs this
+    module, and skips a host that it would not change, with and without check mode.
+  - A host is skipped if the inputs, the distribution, the kernel, the topology, the BIOS settings that the kernel
+    shows, the files of the collection and the stored requests are unchanged; if packages are installed, kernel modules
+    loaded and services running; and if M(sovereign.epyc.epyc_drift_info) would find every setting in force.
+  - Boot parameters may wait for a reboot (RV(reboot_required)) while the kernel has the same boot parameters as at the
+    last run.
+  - Where the check is impossible, RV(reason) says why, and the module does not fail.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   layers:
     description:
-      - The layers of a run of C(sovereign.epyc.site). The controller makes O(inputs) and O(packages) of their
-        variables and those of the plan, as they are before any layer has run.
-      - The controller does not ask the host with tags, C(--start-at-task) or C(--step), with C(llama_instances), with
-        a layer that is not stored, as C(cat_persistent=false), or with a variable that has no value yet.
+      - The layers of a run of C(sovereign.epyc.site). The controller computes O(inputs) and O(packages) from the
+        variables of these layers and of the plan, before any layer has run.
+      - The controller skips the check on the host with tags, C(--start-at-task) or C(--step), with
+        C(epyc_llama_instances), with a layer that is not stored (such as C(epyc_cat_persistent=false)), or with a
+        variable that has no value yet.
     type: list
     elements: str
   inputs:
@@ -38,13 +40,13 @@ options:
     default: []
   remember:
     description:
-      - Remember the host as it is, because a run with all layers has come to its end. If the boot service has failed,
-        it is run again, to prove that the next boot will not fail.
-      - Without it, nothing is changed.
+      - Whether to save the state of the host, because a run with all layers has ended. A boot service that has failed
+        is run again, to prove that the next boot will not fail.
+      - Without this option, nothing is changed.
     type: bool
     default: false
   intent:
-    description: The intent that the run planned with, to be told by later looks. Only with O(remember).
+    description: The intent of the plan of the run, which later checks return. Only with O(remember).
     type: dict
     default: {}
 notes:
@@ -52,7 +54,7 @@ notes:
 """
 
 EXAMPLES = r"""
-- name: Look whether anything is to be done
+- name: Check whether a run would change the host
   sovereign.epyc.epyc_last_run:
     inputs: "{{ [hugepages, lookup('sovereign.epyc.collection_digest')] | to_json | hash('sha256') }}"
   register: last_run
@@ -61,7 +63,7 @@ EXAMPLES = r"""
   ansible.builtin.meta: end_host
   when: last_run.holds
 
-- name: Remember what was made
+- name: Save the state of the host after the run
   sovereign.epyc.epyc_last_run:
     inputs: "{{ last_run.inputs }}"
     remember: true
@@ -73,48 +75,49 @@ holds:
   returned: success
   type: bool
 reason:
-  description: Why it might change something, empty where RV(holds).
+  description: Why the same run may change the host, empty where RV(holds).
   returned: success
   type: str
   sample: packages are not installed, or only a package manager can tell
 inputs:
-  description: The digest that was compared or remembered.
-  returned: when the host was asked
+  description: The digest that was compared or saved.
+  returned: when the check ran on the host
   type: str
 coverage:
-  description: As of M(sovereign.epyc.epyc_drift), by layer. What only waits for a reboot counts as C(ok).
-  returned: when a look holds
+  description: >-
+    As RV(sovereign.epyc.epyc_drift_info#module:coverage). A setting that only waits for a reboot counts as C(ok).
+  returned: when RV(holds) in a check
   type: dict
   sample: {resctrl: {ok: 42, unsupported: 0, unknown: 0, drift: 0}}
 remarks:
-  description: What the modules of the stored settings remark. Each is a warning, too.
-  returned: when a look holds
+  description: The remarks of the modules of stored settings. Each is a warning, too.
+  returned: when RV(holds) in a check
   type: list
   elements: str
 running:
-  description: With RV(configured), RV(pending) and RV(reboot_required) as of M(sovereign.epyc.kernel_cmdline).
-  returned: when a look holds
+  description: As in M(sovereign.epyc.kernel_cmdline), like RV(configured), RV(pending) and RV(reboot_required).
+  returned: when RV(holds) in a check
   type: dict
 configured:
   description: See RV(running).
-  returned: when a look holds
+  returned: when RV(holds) in a check
   type: dict
 pending:
   description: See RV(running).
-  returned: when a look holds
+  returned: when RV(holds) in a check
   type: list
   elements: str
 reboot_required:
   description: See RV(running).
-  returned: when a look holds
+  returned: when RV(holds) in a check
   type: bool
 ansible_facts:
-  description: The fact C(epyc) as of M(sovereign.epyc.epyc_plan), with the intent that was remembered.
-  returned: when a look holds and an intent was remembered
+  description: The fact C(epyc) as in M(sovereign.epyc.epyc_plan), made from the saved intent.
+  returned: when RV(holds) in a check, and an intent was saved
   type: dict
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -128,20 +131,20 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 
 
-def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-    """Remember or look, and return the module's result."""
+def check_or_save_last_run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Compare the host with its state after the last run, or save its state; return the module's result."""
     fs = KernelFS(read_only=True)
     inputs = params["inputs"]
     if params["remember"]:
-        found = last_run.state(Host(fs), store, inputs)
-        proven = not check and last_run.prove_boot_service()
-        changed = last_run.remember(store, found, params["intent"], check) or proven
+        state = last_run.read_host_state_to_save(Host(fs), store, inputs)
+        restarted = not check and last_run.rerun_failed_boot_service()
+        changed = last_run.save_state_and_intent_of_run(store, state, params["intent"], check) or restarted
         return dict(changed=changed, holds=True, reason="", inputs=inputs)
     try:
-        told = last_run.look(fs, store, inputs, params["packages"]).to_dict()
+        result = last_run.check_whether_site_play_may_be_skipped(fs, store, inputs, params["packages"]).to_dict()
     except TuningError as error:
-        told = dict(holds=False, reason=str(error))
-    return dict(changed=False, inputs=inputs, **told)
+        result = dict(holds=False, reason=str(error))
+    return dict(changed=False, inputs=inputs, **result)
 
 
 def main() -> None:
@@ -152,8 +155,10 @@ def main() -> None:
         remember=dict(type="bool", default=False),
         intent=dict(type="dict", default={}),
     )
-    # The layers never come here: the action plugin of this name makes the inputs of them.
-    run_writer(spec, run, required_one_of=[("layers", "inputs")], mutually_exclusive=[("layers", "inputs")])
+    # The action plugin of this name replaces the option layers by inputs and packages.
+    run_changing_module(
+        spec, check_or_save_last_run, required_one_of=[("layers", "inputs")], mutually_exclusive=[("layers", "inputs")]
+    )
 
 
 if __name__ == "__main__":

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_plan
-short_description: Read the topology of an EPYC host and plan who works where on it
+short_description: Read the topology of an EPYC host and plan the roles of its CPUs
 version_added: 0.1.0
 description:
-  - Reads CPUs, L3 domains, CCDs, NUMA nodes and sockets from the running kernel, and what resctrl can do there.
-  - Plans from an intent that names no CPU and no mask, so that one intent fits every SKU.
-  - Returns both as facts and as a page for people.
-  - Fails with the reason when the intent does not fit the host. What the host lacks is named in the plan instead.
-  - CPUs that are offline are in no role, but they count as there, so that CCDs keep their numbers and roles stay where
-    they are. A remark says which CPUs a role is without.
+  - Reads CPUs, L3 domains, CCDs, NUMA nodes and sockets from the running kernel, and the features of resctrl.
+  - Plans from an intent without numbers of CPUs and without masks, so that one intent fits every SKU.
+  - Returns topology and plan as facts, and as a page for people.
+  - Fails with the reason if the intent does not fit the host. Features that the host lacks are named in the plan
+    instead.
+  - CPUs that are offline are in no role. CCDs and roles are computed as if these CPUs were online, so that the plan
+    does not change with them. A remark names the offline CPUs of each role.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -25,21 +26,21 @@ options:
     default: {}
     suboptions:
       cores:
-        description: How many whole cores, the first ones of each place.
+        description: The number of whole cores, the first ones of each place.
         type: int
         default: 1
       per:
         description:
-          - The place that they are counted in. CPU 0 is always among them.
-          - Where the BIOS makes each L3 domain a NUMA node, V(node) means a core of each L3 domain, and a remark says
-            how much that is.
+          - The place in which cores are counted. CPU 0 always keeps house.
+          - If the BIOS makes each L3 domain a NUMA node, V(node) means cores of each L3 domain, and a remark has their
+            number.
         type: str
         choices: [node, socket, host]
         default: node
   draft:
     description:
-      - Where the draft model of speculative decoding runs. Without a number it has no CPUs of its own.
-      - Units without a housekeeping core are taken first.
+      - The place of the draft model of speculative decoding. Without a number it has no CPUs of its own.
+      - CCDs or L3 domains without a housekeeping core are taken first.
     type: dict
     default: {}
     suboptions: &placement
@@ -47,42 +48,43 @@ options:
         description: A number of whole CCDs (core complex dies).
         type: int
       l3_domains:
-        description: A number of L3 domains (CCX). A CCD of a 9754 has two, one of most others has one.
+        description: A number of L3 domains (CCX). A CCD of a 9754 has two, a CCD of most other SKUs has one.
         type: int
       l3:
         description:
-          - How much of each of its L3 domains is reserved, in whole ways from the highest down.
-          - A text such as V(12MiB), V(12 ways) or V(75%); rounded up to whole ways, which the plan shows.
+          - The reserved part of each L3 domain of the role, in whole ways from the highest down.
+          - A text such as V(12MiB), V(12 ways) or V(75%); which is rounded up to whole ways.
         type: str
   verify:
-    description: Where the large model runs. Without a number it takes every CPU that is left.
+    description: The place of the large model. Without a number it has all remaining CPUs.
     type: dict
     default: {}
     suboptions: *placement
   default:
-    description: What the default resctrl group keeps; all other processes and the kernel run in it.
+    description: The default resctrl group, in which all other processes and the kernel run.
     type: dict
     default: {}
     suboptions:
       l3:
         description:
-          - How much of each L3 domain that a role has a share of, from the lowest way up. Written as O(draft.l3).
-          - Without it the default group keeps all that is left.
+          - The part of each L3 domain in which a role has a reserved part, from the lowest way up, with values as in
+            O(draft.l3).
+          - Without this option the default group has all ways that no role has reserved.
         type: str
   sku:
     description:
-      - The SKU that the intent is for, such as V(9754), as the CPU calls itself. It is compared before anything is
-        planned, and a host of another one is refused. Empty accepts any.
+      - The SKU of the intent, such as V(9754), which must be in the CPU's model name. A host of another SKU is refused
+        before the plan. Empty accepts any SKU.
     type: str
     default: ""
   refuse:
     description:
-      - Whether the module fails where the intent does not fit the host. With V(false) RV(refusals) has the reason, and
-        C(ansible_facts), RV(map) and RV(text) are not returned then.
+      - Whether the module fails if the intent does not fit the host. With V(false), RV(refusals) has the reason, and
+        C(ansible_facts), RV(map) and RV(text) are missing.
     type: bool
     default: true
 notes:
-  - Run as root with the cpuid driver loaded, the module knows the width of L3 masks even while resctrl is not mounted.
+  - As root and with the cpuid driver loaded, the module knows the width of L3 masks even without a mount of resctrl.
 """
 
 EXAMPLES = r"""
@@ -112,34 +114,34 @@ ansible_facts:
           type: dict
         topology:
           description:
-            - What the host is made of. Sizes are in bytes, CPUs in the kernel's list notation.
-            - C(missing) names what could not be read, with the reason.
+            - The parts of the host. Sizes are in bytes, CPUs in the kernel's list notation.
+            - C(missing) has a sentence for each feature that the host lacks or that could not be read.
           type: dict
         plan:
           description:
             - The CPUs of each role, and C(resctrl) with the options for M(sovereign.epyc.resctrl_schemata).
-            - C(cannot) maps a layer to the reason that it cannot be had on this host. V(prefetch) is in it also
-              where registers can only be read, which may hold what is asked of them already.
+            - C(cannot) maps a layer to the reason why this host cannot have it. It has V(prefetch) also if registers
+              can only be read, even if they have the wanted values already.
           type: dict
 map:
   description:
-    - The host under its plan, for a drawing of it. P(sovereign.epyc.plan#callback) makes a page of those of a fleet.
-    - Lists of CPUs are in the kernel's notation. What is not known is empty or null.
+    - The host and its plan as data for a drawing. P(sovereign.epyc.plan#callback) makes a page of the hosts of a fleet.
+    - Lists of CPUs are in the kernel's notation. Unknown values are empty or null.
   returned: always
   type: dict
   contains:
     model:
-      description: What the CPU calls itself.
+      description: The model name of the CPU.
       type: str
     kernel:
       description: The release of the running kernel.
       type: str
     parts:
-      description: A line on what the host is made of.
+      description: A line with the numbers of the host's parts.
       type: str
       sample: "1 socket, 4 nodes, 128 cores, SMT on, 8 CCDs, L3: 16 x 16 MiB"
     roles:
-      description: The CPUs of each role that has some, and those that are V(offline).
+      description: The CPUs of each role with CPUs, and those that are V(offline).
       type: dict
       sample: {housekeeping: "0,4", draft: 1-3, verify: 5-7}
     nodes:
@@ -151,15 +153,15 @@ map:
           description: The number of the node.
           type: int
         memory:
-          description: How much memory it has, for people.
+          description: The memory of the node, for people.
           type: str
           sample: 188.6 GiB
         hugepages:
-          description: How many pages there are in the pool of each size, used or not.
+          description: The number of pages in the pool of each size, free pages included.
           type: dict
           sample: {2048kB: 5120}
     domains:
-      description: The L3 domains; on a host that shows none, its nodes in their place.
+      description: The L3 domains; on a host without known L3 domains, its nodes.
       type: list
       elements: dict
       contains:
@@ -170,16 +172,16 @@ map:
           description: The size of its cache in bytes.
           type: int
         socket:
-          description: The socket that it is on.
+          description: The socket of the domain.
           type: int
         node:
-          description: The node that it belongs to.
+          description: The node of the domain.
           type: int
         ccd:
-          description: The CCD that it is on.
+          description: The CCD of the domain.
           type: int
         cores:
-          description: Its cores, each the numbers of its CPUs.
+          description: The cores of the domain, each a list of its CPUs.
           type: list
           elements: list
         roles:
@@ -191,7 +193,7 @@ map:
         ways:
           description: >-
             A letter for each way of the cache, from the highest down; V(d) for the draft, V(v) for verify, V(.) for
-            the default group. Empty where the plan divides no cache.
+            the default group. Empty if the plan divides no cache.
           type: str
           sample: dddddddddddd....
     instances:
@@ -203,31 +205,31 @@ map:
           description: The name of the instance.
           type: str
         cpus:
-          description: The CPUs that it was placed on; empty where its unit does not tell.
+          description: The CPUs of the instance; empty if its unit does not name them.
           type: str
         nodes:
-          description: The nodes that its memory was placed on.
+          description: The nodes of the instance's memory.
           type: str
         draft_cpus:
-          description: The CPUs of its draft, where that runs in a process of its own.
+          description: The CPUs of the instance's draft model, if it runs in a process of its own.
           type: str
         url:
-          description: Where this host reaches it.
+          description: The address at which this host reaches the instance.
           type: str
     notes:
-      description: A line for each remark, for each layer that cannot be had, and for what could not be read.
+      description: A line for each remark, each layer that the host cannot have, and each missing feature.
       type: list
       elements: str
 refusals:
-  description: Why the intent is not for this host, a sentence; empty where it was planned.
+  description: The reason why the intent does not fit this host, in a sentence; empty if it fits.
   returned: when O(refuse=false)
   type: list
   elements: str
 remarks:
   description:
-    - What a person should know of the plan, also as warnings. That a role is without CPUs that are offline, that an
-      amount was rounded, or that housekeeping takes a core of each L3 domain where the BIOS makes nodes of those.
-    - A run of C(sovereign.epyc.site) that did not end on this host is the first one.
+    - Remarks on the plan, which are also warnings. A remark names offline CPUs of a role, an amount that was rounded,
+      or the number of housekeeping cores if the BIOS makes each L3 domain a node.
+    - The first remark names a run of C(sovereign.epyc.site) that did not end on this host, if there is one.
   returned: always
   type: list
   elements: str
@@ -243,15 +245,15 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text, topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import unfinished_run
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import seats
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.history_file import load_unfinished_run
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import list_instance_placements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -260,8 +262,8 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def placement() -> dict[str, Any]:
-    """Return a spec of its own each time: Ansible fills the very default it is given, and two must not share one."""
+def build_placement_spec() -> dict[str, Any]:
+    """Return a new spec of the options draft and verify, because Ansible fills the default of a spec in place."""
     return dict(
         type="dict",
         default={},
@@ -275,56 +277,55 @@ SPEC = dict(
         type="dict",
         default={},
         options=dict(
-            cores=dict(type="int", default=1),
-            per=dict(type="str", choices=["node", "socket", "host"], default="node"),
+            cores=dict(type="int", default=1), per=dict(type="str", choices=["node", "socket", "host"], default="node")
         ),
     ),
-    draft=placement(),
-    verify=placement(),
+    draft=build_placement_spec(),
+    verify=build_placement_spec(),
     default=dict(type="dict", default={}, options=dict(l3=dict(type="str"))),
     sku=dict(type="str", default=""),
     refuse=dict(type="bool", default=True),
 )
-#: The options that are no part of the intent.
-OF_THE_REQUEST = ("sku", "refuse")
+#: The options that are not part of the intent.
+OTHER_OPTIONS = ("sku", "refuse")
 
 
-def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the plan of this host as the module's result, or why there is none."""
+def build_plan_or_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the plan of this host as the module's result, or why the intent does not fit."""
     store = Store(fs.root, read_only=True)
-    unfinished = unfinished_run(store)
-    remarks = [f"{unfinished.sentence()}."] if unfinished else []
-    intent = {key: value for key, value in params.items() if key not in OF_THE_REQUEST}
+    unfinished = load_unfinished_run(store)
+    remarks = [f"{unfinished.unfinished_message()}."] if unfinished else []
+    intent = {key: value for key, value in params.items() if key not in OTHER_OPTIONS}
     try:
-        top = topology.discover(fs)
-        refuse_other_sku(top, params["sku"])
-        plan = planner.plan(Intent.parse(intent), top)
+        top = topology.read_topology(fs)
+        require_sku(top, params["sku"])
+        plan = planner.build_plan(Intent.from_options(intent), top)
     except BadRequest as error:
         if params["refuse"]:
             raise
-        return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(stored(store)[1])}
+        return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(load_stored_requests(store)[1])}
     return {
-        "ansible_facts": {"epyc": planner.facts(intent, plan, top)},
+        "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top)},
         "refusals": [],
-        "map": map_data.of(plan, top, seats(fs.root)),
+        "map": map_data.build_map_data(plan, top, list_instance_placements(fs.root)),
         "remarks": [*remarks, *plan.remarks],
-        "stored": sorted(stored(store)[1]),
-        "text": plan_text.render(plan, top),
+        "stored": sorted(load_stored_requests(store)[1]),
+        "text": plan_text.render_plan(plan, top),
     }
 
 
-def refuse_other_sku(top: topology.Topology, sku: str) -> None:
-    """Raise BadRequest where the CPU calls itself by another number than that of this SKU."""
+def require_sku(top: topology.Topology, sku: str) -> None:
+    """Raise BadRequest if the CPU has another number than the SKU."""
     if sku and top.sku != sku:
         raise BadRequest(
-            f"The CPU calls itself '{top.model}', but the variables of this host are for an EPYC {sku} (plan_sku). "
-            "Move the host to the group of its SKU in the inventory, or set plan_sku_check to false to go on with "
-            "these variables."
+            f"The CPU calls itself '{top.model}', but the variables of this host are for an EPYC {sku} "
+            "(epyc_plan_sku). Move the host to the group of its SKU in the inventory, or set epyc_plan_sku_check to "
+            "false to go on with these variables."
         )
 
 
 def main() -> None:
-    run_reader(SPEC, read)
+    run_read_only_module(SPEC, build_plan_or_refusals)
 
 
 if __name__ == "__main__":

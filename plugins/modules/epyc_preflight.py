@@ -7,16 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_preflight
-short_description: Refuse, before the first change, all that a host cannot have of a run
+short_description: Find, before the first change, all that a run requests and a host cannot have
 version_added: 0.1.0
 description:
-  - Looks at the layers of a run and at the instances of llama.cpp before any of them changes anything, and fails with
-    all refusals at once, one a line.
-  - Each layer is held against the host by the code that it runs later itself, in check mode. What the run brings to the
-    host is not looked at before it is there, such as a model that will be fetched or a server that will be built.
-  - The role P(sovereign.epyc.plan#role) runs it. Options that are not given are taken from the variables of the roles
-    in O(layers), as far as the play has them; their values are also held against the argument specs of these roles.
-  - Nothing is written.
+  - Checks the layers of a run and the instances of llama.cpp before any of them changes anything. Fails with all
+    refusals at once, a line for each.
+  - Each layer is checked by the code that applies it later, in check mode. Files that the run itself will provide, such
+    as a model to fetch or a server to build, are not checked before they exist.
+  - The role P(sovereign.epyc.epyc_plan#role) runs this module. Missing options are taken from the variables of the
+    roles in O(layers), as far as the play has these variables. Their values are also checked against the argument specs
+    of these roles.
+  - The module writes nothing.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -26,13 +27,13 @@ options:
     elements: str
     default: []
   refusals:
-    description: Sentences of refusals that were found before, with which it fails, too.
+    description: Refusals that the caller has found already, as sentences. The module fails with them too.
     type: list
     elements: str
     default: []
   intent:
     description:
-      - The intent of the plan, as M(sovereign.epyc.epyc_plan) returns it. Without it, nothing is held against the plan.
+      - The intent of the plan, as M(sovereign.epyc.epyc_plan) returns it. Without it, the plan is not checked.
     type: dict
   system:
     description: The options C(distributions), C(kernel) and C(allow_unsupported) of
@@ -47,18 +48,18 @@ options:
     elements: dict
     default: []
   pools:
-    description: Whether pools of huge pages are asked for, which take memory that instances cannot have.
+    description: Whether pools of huge pages are requested, which take memory away from instances.
     type: bool
     default: false
   smt:
-    description: What the run makes of simultaneous multithreading, V(on) or V(off).
+    description: The state of simultaneous multithreading after the run, V(on) or V(off).
     type: str
   instances:
-    description: The instances of M(sovereign.epyc.llama_server). Without the option none is looked at.
+    description: The instances of M(sovereign.epyc.llama_server). Without the option, no instance is checked.
     type: list
     elements: dict
   binary:
-    description: The server of the instances that name none. Without the option one will be built.
+    description: The server of instances without a server of their own. Without the option, the run builds one.
     type: path
   binary_checksum:
     description: The checksum of O(binary), as C(sha256:) and 64 digits.
@@ -83,19 +84,18 @@ options:
     default: []
   sources:
     description:
-      - Where the server and the models of O(instances) come from. Refused is what cannot be had.
-      - The server of a missing model is asked once for each of its files (C(HEAD)), from the host, and for no file
-        that is there.
+      - The sources of the server and of the models of O(instances). A source that is not available is refused.
+      - For each file of a model that is missing on the host, the host sends one C(HEAD) request to its server.
     type: dict
     suboptions:
       install:
-        description: Where the server comes from.
+        description: The kind of source of the server.
         type: str
         choices: [binary, package, source]
         default: binary
       packages:
-        description: Packages that the run installs. Refused is one that is neither installed nor in the package lists
-          of the host, as far as it has lists and they are those of Debian or Ubuntu.
+        description: Packages that the run installs. A package that is neither installed nor in the package lists of the
+          host is refused; package lists are read on Debian and Ubuntu only.
         type: list
         elements: str
         default: []
@@ -106,7 +106,7 @@ options:
         description: See O(sovereign.epyc.llama_build#module:checksum).
         type: str
       models:
-        description: The models. One without O(sources.models[].url) is not looked at.
+        description: The models. A model without O(sources.models[].url) is not checked.
         type: list
         elements: dict
         default: []
@@ -127,15 +127,15 @@ options:
             type: list
             elements: int
           hub:
-            description: Whether it comes from the hub that the token is for.
+            description: Whether the model comes from the hub that the token is for.
             type: bool
             default: false
       hub_needs_token:
-        description: Whether a token is sent to the hub. Its models are not asked for then, because no token is sent.
+        description: Whether the hub needs a token. Its models are not checked then, because the host has no token.
         type: bool
         default: false
   made:
-    description: The paths of models that the run makes of others.
+    description: The paths of models that the run quantizes from others.
     type: list
     elements: path
     default: []
@@ -147,7 +147,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Refuse what this host cannot have of two layers
+- name: Check whether this host can have the settings of two layers
   sovereign.epyc.epyc_preflight:
     layers: [cat, llama]
     intent: "{{ ansible_facts.epyc.intent }}"
@@ -166,10 +166,10 @@ refusals:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.preflight import Preflight
 
 TYPE_CHECKING = False
@@ -214,15 +214,15 @@ SPEC = dict(
 )
 
 
-def look(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return all refusals; the controller's half of the module fails with them."""
+def list_controller_and_host_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the refusals that the controller found, and those of the host; the action plugin fails with them."""
     host = Host(fs, params["intent"])
     ledger = Ledger(Store(fs.root, read_only=True), fs)
-    return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).run()]}
+    return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).find_refusals_of_layers()]}
 
 
 def main() -> None:
-    run_reader(SPEC, look)
+    run_read_only_module(SPEC, list_controller_and_host_refusals)
 
 
 if __name__ == "__main__":

@@ -10,28 +10,28 @@ module: epyc_prerequisites
 short_description: Check that a host can be tuned, and load the kernel modules that tuning needs
 version_added: 0.1.0
 description:
-  - Refuses a distribution or kernel that the collection is not made for, before anything is changed.
-  - Returns which packages are missing. It asks the package database, which writes no cache, and installs none itself.
-  - Loads kernel modules now, and names them in C(/etc/modules-load.d/sovereign-epyc.conf) for every boot. Loading one
-    changes no setting.
-  - While a package is missing it changes nothing, because kernel modules and C(modprobe) come with packages. Install
-    those that it returns and run it again.
-  - All or nothing. When a kernel module cannot be loaded, those that this run had loaded are unloaded again.
+  - Refuses a distribution or kernel that the collection does not support, before any change.
+  - Returns missing packages, without installing them. Reading the package database writes no cache.
+  - Loads kernel modules, and writes their names to C(/etc/modules-load.d/sovereign-epyc.conf) for every boot. Loading a
+    kernel module changes no setting.
+  - If a package is missing, the module changes nothing, because kernel modules and C(modprobe) come with packages.
+    Install the missing packages and run it again.
+  - If a kernel module cannot be loaded, the kernel modules that this run has loaded are unloaded again.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   distributions:
     description:
-      - The oldest supported release of each distribution, in quotes, by the name that Ansible has for it.
-      - Empty accepts all of them.
+      - The oldest supported release of each distribution, in quotes, by Ansible's name of the distribution.
+      - An empty dictionary accepts all distributions.
     type: dict
     default: {}
   kernel:
-    description: The oldest supported kernel, in quotes. Empty accepts all of them.
+    description: The oldest supported kernel, in quotes. An empty text accepts all kernels.
     type: str
     default: ""
   allow_unsupported:
-    description: Go on with another distribution or an older kernel.
+    description: Whether to continue with another distribution or an older kernel.
     type: bool
     default: false
   packages:
@@ -41,8 +41,8 @@ options:
     default: []
   modules:
     description:
-      - Kernel modules to load, now and at every boot. One that is built into the kernel counts as loaded.
-      - Without this option, what is loaded and the file are left alone. An empty list leaves no name in the file.
+      - Kernel modules to load, now and at every boot. A kernel module that is built in counts as loaded.
+      - Without this option, neither kernel modules nor the file change. An empty list removes all names of the file.
     type: list
     elements: str
 notes:
@@ -50,7 +50,7 @@ notes:
 """
 
 EXAMPLES = r"""
-- name: Refuse what is not supported, and load kernel modules
+- name: Refuse unsupported hosts, and load kernel modules
   sovereign.epyc.epyc_prerequisites:
     distributions: {Debian: "12", Ubuntu: "24.04"}
     kernel: "6.1"
@@ -58,12 +58,12 @@ EXAMPLES = r"""
     modules: [cpuid, msr]
   register: prerequisites
 
-- name: Install what is missing
+- name: Install missing packages
   ansible.builtin.package:
     name: "{{ prerequisites.missing }}"
   when: prerequisites.missing | length > 0
 
-- name: Load kernel modules once their packages are there
+- name: Load kernel modules after the installation of their packages
   sovereign.epyc.epyc_prerequisites:
     modules: [cpuid, msr]
   when: prerequisites.missing | length > 0
@@ -71,12 +71,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 distribution:
-  description: The distribution, by the name that Ansible has for it.
+  description: Ansible's name of the distribution.
   returned: success
   type: str
   sample: Debian
 distribution_version:
-  description: Its version, empty where it has none.
+  description: The version of the distribution, empty for a distribution without versions.
   returned: success
   type: str
   sample: "12.11"
@@ -86,15 +86,15 @@ kernel:
   type: str
   sample: 6.1.0-37-amd64
 missing:
-  description: Those of O(packages) that are not installed.
+  description: The packages of O(packages) that are not installed.
   returned: success
   type: list
   elements: str
   sample: [numactl]
 diff:
   description:
-    - What differed, by address. The value of a kernel module is V(loaded), or null where it is not. The value of the
-      file is a digest, with its mode and owner where those are not as configured.
+    - The settings that differed, by address. The value of a kernel module is V(loaded) or null. The value of the file
+      is a digest, followed by mode and owner if these differ from the wanted ones.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
@@ -105,12 +105,12 @@ diff:
       after: {"prerequisites:module/msr": "loaded"}
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_converging_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.prerequisites import Prerequisites
 
 
 def main() -> None:
-    run_plain(
+    run_converging_module(
         dict(
             distributions=dict(type="dict", default={}),
             kernel=dict(type="str", default=""),

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_repair
-short_description: Put back what has drifted on a host, unless somebody else sets it again and again
+short_description: Repair drift on a host, and give up settings that somebody else changes again and again
 version_added: 0.1.0
 description:
-  - Compares all that is stored on the host with the running kernel, as M(sovereign.epyc.epyc_drift) does, and applies
-    again what is stored for the layers of O(roles) where something is not in force. It needs no inventory, and neither
-    reboots nor restarts anything.
-  - What waits for a reboot is left alone, and so are layers whose settings take effect at a boot or at a start.
-  - When each setting was repaired is written down on the host. One that was repaired O(most) times within a day is not
-    repaired any more until the day is over, and with it what the same request sets. The module does not fail then; it
-    is RV(clean=false), and the metrics of the host's own check have C(sovereign_epyc_repair_given_up).
-  - All else that is not as configured is left alone and named in RV(left_alone), such as an instance that is stopped.
+  - Compares all stored requests of the host with the running kernel, as M(sovereign.epyc.epyc_drift_info) does, and
+    applies the stored requests of the layers of O(roles) again where settings are not in force. The module needs no
+    inventory, and neither reboots the host nor restarts a service.
+  - Settings that wait for a reboot are not repaired, nor are layers whose settings take effect at a boot or at a start.
+  - The time of each repair is stored on the host. A setting that was repaired O(most) times within a day is given up
+    until the day is over, together with all settings of the same request. Then the module does not fail, but returns
+    RV(clean=false), and the metrics of the host's own check have C(sovereign_epyc_repair_given_up).
+  - All other drift is named in RV(left_alone) and not repaired, such as an instance that is stopped.
   - While an ablation or a tuning goes on, nothing is repaired.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: [sovereign.epyc.attributes, sovereign.epyc.asked]
@@ -29,20 +29,20 @@ options:
     choices: [cat, cpufreq, cpuidle, irq, numa, prefetch]
     default: [cat, cpufreq, cpuidle, irq, numa, prefetch]
   most:
-    description: How often one setting is repaired within a day.
+    description: The largest number of repairs of a setting within a day.
     type: int
     default: 2
 seealso:
-  - module: sovereign.epyc.epyc_drift
+  - module: sovereign.epyc.epyc_drift_info
 """
 
 EXAMPLES = r"""
-- name: Put back what somebody has changed of L3 partition and interrupts
+- name: Repair drift of L3 partition and interrupts
   sovereign.epyc.epyc_repair:
     roles: [cat, irq]
   register: repaired
 
-- name: Show what was done
+- name: Show the outcome of each finding
   ansible.builtin.debug:
     msg: "{{ repaired.lines }}"
 """
@@ -50,36 +50,36 @@ EXAMPLES = r"""
 RETURN = r"""
 clean:
   description: >-
-    Whether the host is as configured now, in all layers, or where O(roles) names some, in these. In check mode what
-    would be repaired is not.
+    Whether the host is as configured now. Where O(roles) names some roles only, their layers alone count. In check
+    mode, settings that would be repaired count as wrong.
   returned: always
   type: bool
 repaired:
-  description: What was repaired, as RV(sovereign.epyc.epyc_drift#module:findings) has it before.
+  description: The repaired findings, as RV(sovereign.epyc.epyc_drift_info#module:findings) before the repair.
   returned: always
   type: list
   elements: dict
 given_up:
-  description: What is not repaired any more, because it was so often.
+  description: The findings that were repaired too often, and are not repaired any more.
   returned: always
   type: list
   elements: dict
 left:
-  description: What could not be repaired, or is set by the same request as something that was given up.
+  description: The findings whose repair failed, or that have their request in common with a finding in RV(given_up).
   returned: always
   type: list
   elements: dict
 left_alone:
-  description: What is not as configured and is not the work of this repair, each with the command that is for it.
+  description: The findings that this module does not repair, each with the command that repairs it.
   returned: always
   type: list
   elements: dict
 coverage:
-  description: As of M(sovereign.epyc.epyc_drift), before the repair.
+  description: As RV(sovereign.epyc.epyc_drift_info#module:coverage), before the repair.
   returned: always
   type: dict
 lines:
-  description: All of that for people.
+  description: A line for people for each finding, and the remarks.
   returned: always
   type: list
   elements: str
@@ -99,13 +99,13 @@ diff:
 
 from functools import partial
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import requested
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import MOST, ROLES, repair
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import MOST, ROLES, repair_drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,17 +115,19 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-    """Repair, and return the module's result."""
+def repair_host(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Repair the drift of the host, and return the module's result."""
     if params["most"] < 1:
         raise BadRequest(f"most: {params['most']} repairs of a setting are none: say at least 1.")
-    look = partial(drift.of_host, **requested.read_option(params))
-    outcome = repair(KernelFS(read_only=check), store, params["roles"], params["most"], check, look=look)
+    check_host = partial(drift.check_settings_and_units, **requested.parse_asked_option(params))
+    outcome = repair_drift(
+        KernelFS(read_only=check), store, params["roles"], params["most"], check, check_host=check_host
+    )
     return {
         "changed": bool(outcome.changes or (check and outcome.repaired)),
-        "clean": outcome.clean,
+        "clean": outcome.is_clean,
         **outcome.to_dict(),
-        "lines": outcome.lines(),
+        "lines": outcome.format_outcome_lines(),
         "coverage": outcome.coverage,
         "diff": {
             "before": {change.address: change.before for change in outcome.changes},
@@ -138,9 +140,9 @@ def main() -> None:
     spec = dict(
         roles=dict(type="list", elements="str", choices=list(ROLES), default=list(ROLES)),
         most=dict(type="int", default=MOST),
-        asked=requested.OPTION,
+        asked=requested.REQUESTED_OPTION,
     )
-    run_writer(spec, write, KNOBS)
+    run_changing_module(spec, repair_host, KNOBS)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_restore
-short_description: Put back everything that this collection changed on a host, or what some layers changed
+short_description: Put back all settings that this collection changed on a host, or those of some layers
 version_added: 0.1.0
 description:
-  - Puts every setting back to what it was before the collection first wrote to it, and drops what was stored for the
-    boot service.
-  - Settings of an earlier boot need no restoring; the reboot did that. Boot parameters are put back in the
+  - Gives every setting the value from before the collection first wrote to it, and drops the requests that are stored
+    for the boot service.
+  - Settings of an earlier boot need no restoring, because the reboot reset them. Boot parameters are put back in the
     configuration, and are in force again after the next reboot.
-  - Each layer is put back whole or not at all, whatever becomes of the others. What cannot be reached now, as a setting
-    of an offline CPU, stays remembered. The module fails then, when all else is put back, and names what is left.
-    Running it again goes on with that.
-  - A host on which nothing is left to put back keeps no file of the record but the history of what was done there,
-    which M(sovereign.epyc.epyc_history) can drop.
-  - With O(layers), exactly the settings of these layers are put back, and what they stored for the boot service is
-    dropped. Other layers, their stored requests, the engine and its services stay. Afterwards C(site.yml) looks at the
-    whole host again.
+  - Each layer is put back whole or not at all, independently of other layers. The original of a setting that cannot be
+    reached now, such as a setting of an offline CPU, stays stored. Then the module puts back all other settings, fails,
+    and names the settings that are left. Another run puts these back.
+  - When all settings are put back, no file of the collection's state stays on the host except the history, which
+    M(sovereign.epyc.epyc_history) can drop.
+  - With O(layers), exactly the settings of these layers are put back, and their stored requests are dropped. Other
+    layers, their stored requests, the host tool and its services stay. The next run of C(site.yml) checks the whole
+    host again.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
@@ -29,23 +29,24 @@ options:
     description:
       - The layers of C(site.yml) to undo, of V(numa), V(irq), V(cat), V(cpufreq), V(cpuidle), V(prefetch) and
         V(grub_params). Without it, everything is put back. An empty list and an unknown layer are refused.
-      - A setting that the stored request of somebody's own task asks for, with another label than those of our roles,
-        is of no layer, and stays.
-      - Refused where an instance of M(sovereign.epyc.llama_server) has its memory in pools of huge pages that such a
-        layer made, and while an ablation or a tuning goes on.
+      - A setting of a task outside this collection's roles, whose stored request has a label of its own, belongs to no
+        layer, and stays.
+      - The module refuses to undo layers while an ablation or a tuning goes on, or where an instance of
+        M(sovereign.epyc.llama_server) has its memory in pools of huge pages of such a layer.
     type: list
     elements: str
   instances_leave:
     description:
-      - With O(layers), whether instances of M(sovereign.epyc.llama_server) are removed beforehand, so that what they
-        were planned with is no reason to refuse. For looks in check mode, where they are still there.
+      - Whether the caller removes the instances of M(sovereign.epyc.llama_server) before the layers in O(layers), so
+        that instances are no reason to refuse. This matters in check mode, in which the instances still exist.
     type: bool
     default: false
   without_originals:
     description:
-      - Go on where both files of the record of originals are damaged or gone, which is refused otherwise. What bears
-        our mark is taken back, such as groups of resctrl and boot parameters in our file; RV(remarks) names the rest.
-      - Damaged files are kept beside, with C(.damaged) at the end of their names.
+      - Whether to go on if both files of the record of originals are damaged or missing, which is refused otherwise.
+        Then settings with a mark of this collection are removed, such as groups of resctrl and the file with boot
+        parameters. RV(remarks) names all other settings.
+      - Damaged files are renamed to end with C(.damaged).
     type: bool
     default: false
 """
@@ -54,7 +55,7 @@ EXAMPLES = r"""
 - name: Put everything back
   sovereign.epyc.epyc_restore:
 
-- name: Put back what two layers changed, and keep all else
+- name: Put back the settings of two layers, and keep all other settings
   sovereign.epyc.epyc_restore:
     layers: [cat, irq]
 """
@@ -62,7 +63,7 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What was put back, by address.
+    - The settings that were put back, or would be, by address.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
@@ -72,7 +73,7 @@ diff:
       before: {"resctrl:mount": "no options"}
       after: {"resctrl:mount": null}
 summary:
-  description: What was put back, or would be, and what to do next, in sentences.
+  description: Sentences on the settings that were put back, or would be, and on the next step.
   returned: always
   type: str
   sample: "Put back: 18 settings of L3 partition, 1 stored request dropped."
@@ -82,29 +83,30 @@ pending:
   type: list
   elements: str
 reboot_required:
-  description: Whether there are such.
+  description: Whether RV(pending) has boot parameters.
   returned: always
   type: bool
 remarks:
   description: >-
-    What meant nothing any more and was forgotten, what cannot be known, and what running instances lose with O(layers).
+    Sentences on obsolete originals that were dropped, on settings that are unknown, and on losses of running instances
+    with O(layers).
   returned: always
   type: list
   elements: str
 left:
-  description: What could not be put back, with the reason.
+  description: The settings that could not be put back, each with the reason.
   returned: failure
   type: list
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Unrestored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import host_and_ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import make_host_and_ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import require_layers
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.dependents import require_undo_possible
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import validate_layer_names
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo_changes
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.dependents import require_undo_possible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,23 +116,23 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-    """Restore, and return the module's result; raise Unrestored, with that result, when something is left."""
-    layers = [] if params["layers"] is None else require_layers(params["layers"])
-    host, ledger = host_and_ledger(store, check, without_originals=params["without_originals"])
+def restore_host(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Put settings back, and return the module's result; raises Unrestored with that result if settings are left."""
+    layers = [] if params["layers"] is None else validate_layer_names(params["layers"])
+    host, ledger = make_host_and_ledger(store, check, without_originals=params["without_originals"])
     instances_stay = layers and not params["instances_leave"]
-    losses = require_undo_possible(layers, ledger.originals(), host.fs.root) if instances_stay else []
-    done = undo(host, ledger, check, layers)
+    losses = require_undo_possible(layers, ledger.load_originals(), host.fs.root) if instances_stay else []
+    done = undo_changes(host, ledger, check, layers)
     result = dict(
         changed=bool(done.changes),
-        diff=done.diff(),
-        summary=done.summary(layers, check),
+        diff=done.to_diff(),
+        summary=done.summary_message(layers, check),
         pending=done.pending,
         reboot_required=bool(done.pending),
         remarks=[*losses, *done.remarks],
     )
     if done.left:
-        raise Unrestored(done.sentence(), left=done.left, **result)
+        raise Unrestored(done.unrestored_message(), left=done.left, **result)
     return result
 
 
@@ -140,7 +142,7 @@ def main() -> None:
         instances_leave=dict(type="bool", default=False),
         without_originals=dict(type="bool", default=False),
     )
-    run_writer(spec, write, KNOBS)
+    run_changing_module(spec, restore_host, KNOBS)
 
 
 if __name__ == "__main__":

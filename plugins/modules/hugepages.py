@@ -10,19 +10,20 @@ module: hugepages
 short_description: Size the pools of huge pages on each NUMA node
 version_added: 0.1.0
 description:
-  - Sets how many huge pages of 2 MiB or 1 GiB the kernel keeps on each node, by number, by amount of memory, or by the
-    size of a file.
-  - The kernel accepts any number and gives what it can. This module counts what it gave, has the kernel compact the
-    node's memory, and asks again four times within about four seconds. What is short after that is a failure that says
-    what each node gave and whether memory was in use or fragmented, and all pools are as they were before.
-  - More than a node's memory, less O(reserve), is refused before anything is written.
-  - Pages in use are never taken away. Shrinking a pool below them is refused, because the kernel would keep such pages
-    outside of every pool.
-  - Pages of 1 GiB are made while the host runs where its memory still has room in one piece, and the failure names the
-    boot parameters otherwise.
-  - "A pool helps only a program that asks for it: llama.cpp maps its model as an ordinary file and takes no page from a
-    pool. Put the model on a hugetlbfs for a program that maps it from there, or use transparent huge pages
-    (M(sovereign.epyc.sysfs_settings)) instead."
+  - Sets the number of huge pages of 2 MiB or 1 GiB on each node, by number, by amount of memory, or by the size of a
+    file.
+  - The kernel accepts any number, and makes as many pages as it can. This module counts the pages, has the kernel
+    compact the node's memory, and tries again four times within about four seconds. If pages are missing after that,
+    the module fails and restores all pools. The message has the pages of each node, and whether memory was in use or
+    fragmented.
+  - Pools of more than a node's memory, less O(reserve), are refused before any write.
+  - Pages in use are never taken away. Shrinking a pool below its pages in use is refused, because such pages would
+    belong to no pool.
+  - The kernel makes pages of 1 GiB only of contiguous memory. If there is too little, the message has the boot
+    parameters for these pages.
+  - Only a program that requests pages of a pool uses them. llama.cpp maps its model as an ordinary file and takes no
+    page of a pool, unless the model is on a hugetlbfs. Transparent huge pages (M(sovereign.epyc.sysfs_settings)) need
+    no pool.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -30,32 +31,32 @@ extends_documentation_fragment:
   - sovereign.epyc.knob.intent
 options:
   pools:
-    description: The pools. Those that are not named stay as they are.
+    description: The pools. All other pools stay as they are.
     type: list
     elements: dict
     suboptions:
       node:
-        description: The nodes that each get such a pool, as V(2), V(0-3), V(0,2) or V(all).
+        description: The nodes that get such a pool each, as V(2), V(0-3), V(0,2) or V(all).
         type: str
         default: all
       size:
-        description: The size of a page. Must be one that the kernel offers.
+        description: The size of a page, which the kernel must offer.
         type: str
         choices: [2MiB, 1GiB]
         default: 2MiB
       pages:
-        description: How many pages on each of the nodes. V(0) gives the pool back. Excludes O(pools[].memory).
+        description: The number of pages on each node. V(0) removes the pool. Excludes O(pools[].memory).
         type: int
       memory:
         description:
-          - How much memory on each of the nodes, as V(40GiB) or V(512MiB). Rounded up to whole pages; a remark says so.
+          - The memory of the pool on each node, as V(40GiB) or V(512MiB), rounded up to whole pages. A remark says so.
           - Excludes O(pools[].pages).
         type: str
   for_file:
     description:
-      - A file on the host that the pools must be able to hold, such as V(/srv/models/model.gguf). Its pages are spread
-        evenly over O(nodes) and rounded up to the same number on each; a remark says so.
-      - For a model in several files, called C(NAME-00001-of-00003.gguf) and so on, name any of them; all are counted.
+      - A file on the host whose size the pools must have, such as V(/srv/models/model.gguf). The pages are spread
+        evenly over O(nodes), rounded up to the same number on each node. A remark says so.
+      - For a model in several files, such as C(NAME-00001-of-00003.gguf), name one of the files; all are counted.
     type: str
   size:
     description: The size of a page for O(for_file).
@@ -67,34 +68,35 @@ options:
     type: str
     default: all
   headroom:
-    description: How many percent more than the size of O(for_file) the pools must hold.
+    description: The percentage by which the pools must be larger than O(for_file).
     type: int
     default: 0
   reserve:
     description:
-      - How many percent of each node's memory no pool may take, so that the system can live.
-      - Pools of all sizes count, also those that are not named.
+      - The percentage of each node's memory that is left to the system.
+      - The pools of all sizes together may take the rest, including pools that no option names.
     type: int
     default: 5
   drop_caches:
     description:
-      - Whether the kernel should drop its clean caches when a node gives too few pages, before it is asked again.
-      - Programs read their files from the disk again after that, which can be slow on a busy host.
+      - Whether the kernel drops its clean caches before the second attempt, if a node gives too few pages.
+      - Programs then read their files from the disk again, which can be slow on a busy host.
     type: bool
     default: false
   mount:
     description:
-      - Whether to mount a hugetlbfs for each size of page that a pool is asked of, unless there is one. systemd mounts
-        one of the default size, mostly 2 MiB; ours is V(/dev/hugepages-1GiB) or V(/dev/hugepages-2MiB).
-      - It stays as long as files on it hold pages.
+      - Whether to mount a hugetlbfs for each page size of the pools, unless one of this size is mounted. systemd mounts
+        one of the default size, mostly 2 MiB. The mount of this module is V(/dev/hugepages-1GiB) or
+        V(/dev/hugepages-2MiB).
+      - A mount is not removed while files on it use pages.
     type: bool
     default: false
 notes:
   - Needs root. Pools do not outlive a reboot, unless O(persistent) is set; memory is least fragmented early in a boot.
-  - Addresses are C(hugepages:nodeN/2048kB) and C(hugepages:nodeN/1048576kB). A value counts pages without surplus ones,
-    which the kernel makes beyond the pool and takes back by itself.
+  - Addresses are C(hugepages:nodeN/2048kB) and C(hugepages:nodeN/1048576kB). A value is the number of pages
+    without surplus pages, which the kernel makes beyond the pool and removes by itself.
   - The address of a mount is C(hugepages:mount/1048576kB), its value the folder.
-  - O(state=original) too refuses to take pages in use. Stop the service that uses them first.
+  - O(state=original) refuses to take pages in use, too. Stop the service that uses these pages first.
 seealso:
   - name: HugeTLB Pages
     description: The kernel's documentation of the pools.
@@ -103,12 +105,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep 40 GiB in pages of 2 MiB on every node
+- name: Reserve 40 GiB in pages of 2 MiB on every node
   sovereign.epyc.hugepages:
     pools:
       - memory: 40GiB
 
-- name: Keep pages of 1 GiB on two nodes with a hugetlbfs for them, and none of 2 MiB anywhere
+- name: Reserve pages of 1 GiB on two nodes, mount a hugetlbfs for these pages, and remove all pools of 2 MiB
   sovereign.epyc.hugepages:
     mount: true
     pools:
@@ -139,18 +141,18 @@ diff:
       before: {"hugepages:node2/2048kB": "0"}
       after: {"hugepages:node2/2048kB": "20480"}
 remarks:
-  description: What was rounded.
+  description: Amounts that were rounded.
   returned: success
   type: list
   elements: str
 given:
-  description: How many pages each pool had when the attempts were over, by address. They were given back after that.
+  description: The pages of each pool after the last attempt, by address, before the pools were restored.
   returned: when a node gave too few pages
   type: dict
   sample: {"hugepages:node2/2048kB": 18211}
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages import knob
 
 SIZE = dict(type="str", choices=["2MiB", "1GiB"], default="2MiB")
@@ -158,12 +160,7 @@ SPEC = dict(
     pools=dict(
         type="list",
         elements="dict",
-        options=dict(
-            node=dict(type="str", default="all"),
-            size=SIZE,
-            pages=dict(type="int"),
-            memory=dict(type="str"),
-        ),
+        options=dict(node=dict(type="str", default="all"), size=SIZE, pages=dict(type="int"), memory=dict(type="str")),
         mutually_exclusive=[("pages", "memory")],
         required_one_of=[("pages", "memory")],
     ),
@@ -178,7 +175,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("hugepages", SPEC, knob, required_if=[("state", "present", ("pools", "for_file"), True)])
+    run_knob_module("hugepages", SPEC, knob, required_if=[("state", "present", ("pools", "for_file"), True)])
 
 
 if __name__ == "__main__":

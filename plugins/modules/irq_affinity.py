@@ -10,18 +10,16 @@ module: irq_affinity
 short_description: Keep device interrupts off the CPUs that compute
 version_added: 0.1.0
 description:
-  - Sends the interrupts (IRQs) of devices to the CPUs that are meant for them, so that the threads of a model are not
-    interrupted, and configures irqbalance, which would undo it within ten seconds.
-  - Interrupts that the kernel places itself, so-called managed ones as those of NVMe queues and of many network cards,
-    cannot be moved. They are returned in RV(managed) and are no failure. They are known before the first
-    write, from the modes of their files, or before Linux 6.12 by asking with a text that the kernel can never take, so
-    check mode is right about them too. Only the boot parameter C(isolcpus=managed_irq) keeps them off CPUs, see
-    M(sovereign.epyc.kernel_cmdline).
-  - Interrupts that no driver has requested are left alone. With O(persistent), a service of the role
-    P(sovereign.epyc.base#role) sends those that come later, as when a driver is loaded again or a link is switched on,
-    to their CPUs within seconds. Until then they are where the default affinity sends them, see O(default).
-  - An interrupt that vanishes while the module runs is no failure. When a CPU has no free vector left, the module fails
-    and puts back what it had moved.
+  - Sends the interrupts (IRQs) of devices to certain CPUs, so that the threads of a model are not interrupted. The
+    module also configures irqbalance, which would undo that within ten seconds.
+  - Managed interrupts, as those of NVMe queues and of many network cards, are placed by the kernel alone. They are
+    returned in RV(managed) and are no failure, in check mode neither. Only the boot parameter C(isolcpus=managed_irq)
+    keeps managed interrupts off CPUs, see M(sovereign.epyc.kernel_cmdline).
+  - Interrupts that no driver has requested are not moved. With O(persistent), a service of the role
+    P(sovereign.epyc.epyc_base#role) moves interrupts that appear later, as after a driver was loaded or a link was
+    switched on, within seconds. Before that, such interrupts have the default affinity, see O(default).
+  - An interrupt that vanishes while the module runs is no failure. If a CPU has no free vector left, the module fails
+    and moves all interrupts back.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -31,51 +29,51 @@ extends_documentation_fragment:
 options:
   cpus:
     description:
-      - The CPUs that may be interrupted, see the notes.
-      - Required unless O(state=original).
+      - The CPUs that may be interrupted, see the notes. Required unless O(state=original).
     type: str
   which:
     description:
-      - Which interrupts to move. V(all) means every movable one.
+      - The interrupts to move. V(all) means every movable interrupt.
       - A number such as V(41) means that interrupt. Numbers change from boot to boot, so prefer the other forms.
       - A PCI address such as V(0000:41:00.0) means the interrupts of that device, and V(driver:mlx5_core) those of all
         devices of that PCI driver.
-      - Anything else is a pattern with V(*) and V(?) for the names that drivers give their interrupts, as they stand in
-        C(/sys/kernel/irq/N/actions) and at the end of the lines of C(/proc/interrupts), such as V(eth0-*).
-      - What names no interrupt now is a remark and no failure, because a driver may request it later.
+      - Any other word, such as V(eth0-*), is a pattern with V(*) and V(?) for the drivers' names of interrupts, which
+        are in C(/sys/kernel/irq/N/actions) and at the end of the lines of C(/proc/interrupts).
+      - A word that names no interrupt now is a remark and no failure, because a driver may request one later.
     type: list
     elements: str
     default: [all]
   spread:
     description:
       - With V(false) each interrupt may go to any of O(cpus), and the kernel chooses.
-      - With V(true) each interrupt gets one CPU, evenly over O(cpus). One that already sits alone on one of them stays
-        there as long as that is even, so that new interrupts do not move the old ones.
-      - Refused together with O(irqbalance=ban) where irqbalance runs, because irqbalance spreads by itself.
+      - With V(true) each interrupt gets one CPU, evenly over O(cpus). An interrupt that has one of these CPUs for
+        itself stays there while the spread is even, so that new interrupts do not move the old ones.
+      - Refused together with O(irqbalance=ban) if irqbalance runs, because irqbalance spreads interrupts by itself.
     type: bool
     default: false
   default:
     description:
       - Set C(/proc/irq/default_smp_affinity) to O(cpus) too. Interrupts that a driver requests later, as after a reload
-        or when a link comes up, then begin there.
+        or when a link comes up, start on these CPUs.
     type: bool
     default: false
   irqbalance:
     description:
-      - What to do with the daemon irqbalance, where it is installed.
-      - V(ban) lets it choose among O(cpus) only, by C(IRQBALANCE_BANNED_CPULIST) in the file that its unit reads
-        (C(/etc/default/irqbalance) on Debian, C(/etc/sysconfig/irqbalance) on the RHEL family). The rest of the file
-        stays as it is, byte for byte, and the daemon is restarted when it runs. An interrupt then is as wanted when it
-        is on any of O(cpus). Refused when the file sets the older C(IRQBALANCE_BANNED_CPUS), which wins over it.
-      - V(stop) disables and stops it.
-      - V(ignore) leaves it alone, and says so in a remark when it runs.
-      - V(ban) and V(stop) outlive a reboot also without O(persistent).
+      - The setting of the daemon irqbalance, if it is installed.
+      - With V(ban) the daemon may choose among O(cpus) only, by C(IRQBALANCE_BANNED_CPULIST) in the file that its unit
+        reads (C(/etc/default/irqbalance) on Debian, C(/etc/sysconfig/irqbalance) on the RHEL family). The rest of the
+        file stays as it is, byte for byte, and a running daemon is restarted. An interrupt on any of O(cpus) then
+        counts as it should be. V(ban) is refused if the file sets the older C(IRQBALANCE_BANNED_CPUS), which takes
+        precedence.
+      - V(stop) disables and stops the daemon.
+      - V(ignore) does not change the daemon. A remark warns if it runs.
+      - V(ban) and V(stop) outlive a reboot even without O(persistent).
     type: str
     choices: [ban, stop, ignore]
     default: ignore
 notes:
   - Needs root. Affinities do not outlive a reboot, unless O(persistent) is set.
-  - A new place holds from the next interrupt on. Until then the interrupt is in RV(pending).
+  - A new affinity takes effect at the next interrupt. Until then the interrupt is in RV(pending).
 seealso:
   - module: sovereign.epyc.kernel_cmdline
   - name: SMP IRQ affinity
@@ -101,7 +99,7 @@ EXAMPLES = r"""
     spread: true
     irqbalance: stop
 
-- name: Put every interrupt back where it was, and irqbalance too
+- name: Put every interrupt back on its former CPUs, and irqbalance too
   sovereign.epyc.irq_affinity:
     state: original
 """
@@ -109,7 +107,7 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What differed, by address.
+    - The settings that differed, by address.
     - An address is C(irq:NUMBER/affinity) for a CPU list, C(irq:default) for the mask of later interrupts,
       C(irq:irqbalance/banned_cpus) or C(irq:irqbalance/service).
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
@@ -121,26 +119,26 @@ diff:
       before: {"irq:41/affinity": "0-127"}
       after: {"irq:41/affinity": "0,32,64,96"}
 remarks:
-  description: What names no interrupt, what is still at its old place, and whether irqbalance will undo this.
+  description: Words without an interrupt, interrupts still at their old place, and whether irqbalance will undo this.
   returned: always
   type: list
   elements: str
 movable:
-  description: The interrupts of O(which) that can be moved, with the names of their users and the CPUs wanted for them.
+  description: The interrupts of O(which) that can be moved, with the drivers' names and the wanted CPUs.
   returned: always
   type: list
   elements: dict
   sample: [{"irq": 41, "actions": ["eth0-TxRx-0"], "cpus": "0,32,64,96"}]
 managed:
-  description: The interrupts of O(which) that only the kernel can move, with the CPUs where it has put them.
+  description: The interrupts of O(which) that only the kernel can move, with their CPUs.
   returned: always
   type: list
   elements: dict
   sample: [{"irq": 57, "actions": ["nvme0q1"], "cpus": "0-7"}]
 pending:
   description:
-    - Numbers of interrupts that still go elsewhere (C(effective_affinity_list)) though the kernel took the request.
-    - That ends with the next interrupt. One that stays found no free vector on the wanted CPUs.
+    - Numbers of interrupts that still go to other CPUs (C(effective_affinity_list)), until the next interrupt. An
+      interrupt that stays pending after that found no free vector on the wanted CPUs.
   returned: always
   type: list
   elements: int
@@ -150,7 +148,7 @@ irqbalance:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import knob
 
 SPEC = dict(
@@ -163,7 +161,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("irq", SPEC, knob)
+    run_knob_module("irq", SPEC, knob)
 
 
 if __name__ == "__main__":

@@ -7,60 +7,50 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: llama_ablation
-short_description: Measure which settings make an instance of llama-server faster, by leaving out one after the other
+short_description: Measure which settings make an instance of llama-server faster, by removing one at a time
 version_added: 0.1.0
 description:
-  - Leaves out each setting of the host that M(sovereign.epyc.llama_server) and the other modules of this collection
-    have changed, and each option of the instance, and measures what that does. All arms come once in each round, in a
-    random order, and are compared with the tuned state of the same round.
-  - Settings that act at once share a server; what acts at a start gets a start of its own for each value. What needs a
-    reboot is not tested. Rounds go on until each interval decides or the time is up, and then what is worth to be kept
-    is raced against the stock and the tuned state on fresh rounds, which alone tell what all do together.
-  - The service is stopped and started many times, and slower at times. Before the first change a transient unit waits
-    for the end of the run, in whatever way it ends, and puts the stored settings back; after a power cut the boot
-    service does. The drift check says meanwhile that a trial is under way.
-  - A setting that does not take effect is rejected, never said to do nothing.
-  - In check mode nothing is asked, changed or written.
+  - Measures the effect of each setting of the host that M(sovereign.epyc.llama_server) and the other modules of this
+    collection have changed, and of each option of the instance, by removing one at a time. The states that are measured
+    are called arms. C(tuned) has all settings and options, C(stock) has none of those that are tested, and each other
+    arm lacks one. Each round measures all arms once, in a random order, and compares them with C(tuned) of that round.
+  - Settings that take effect at once are tested on one running server. For all others the server is started again for
+    each arm. Settings that need a reboot are not tested. Rounds continue until each setting has a verdict or the time
+    is over. Then the settings that are worth keeping are compared together with C(stock) and C(tuned) in new rounds,
+    because only these rounds show the joint effect.
+  - The service is stopped and started many times, and is slower without some settings. The stored settings are restored
+    when the run ends for any reason, because a transient unit waits for its end; after a power cut the boot service
+    restores them. During the run the drift check reports that a trial is under way.
+  - A setting whose removal does not take effect is rejected. It is never reported to have no effect.
+  - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.measuring
   - sovereign.epyc.measuring.output
+  - sovereign.epyc.measuring.long_run
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.
     type: str
   knobs:
-    description: Only these settings and options, by the names that a check lists.
+    description: Test only these settings and options, by the names that check mode lists.
     type: list
     elements: str
   rounds:
-    description: How many rounds there are at most of settings of one class.
+    description: The largest number of rounds of each class of settings.
     type: int
     default: 40
-  minutes:
-    description: For how many minutes rounds are begun.
-    type: float
-    default: 240
   reboots:
     description:
-      - Whether each boot parameter is left out too, in boots that M(sovereign.epyc.llama_ablation_boot) measures
-        afterwards. It goes on with the document of this run, which has not ended then. Stock keeps the boot
-        parameters, unless nothing else is left out.
+      - Whether boot parameters are tested too, in boots that M(sovereign.epyc.llama_ablation_boot) measures afterwards.
+        That module continues the document of this run. The arm C(stock) keeps the boot parameters, unless only boot
+        parameters are tested.
     type: bool
     default: false
-  seed:
-    description: Decides on the order of all arms. By default it is drawn.
-    type: int
-  streams:
-    description: How many prompts are sent at once, beside one at a time. By default no more than one.
-    type: list
-    elements: int
-    default: []
 notes:
-  - It needs the engine on the host, which the role sovereign.epyc.base installs.
-  - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) show what a document
-    says.
+  - The host needs the host tool, which the role sovereign.epyc.epyc_base installs.
+  - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) render a document.
 seealso:
   - module: sovereign.epyc.llama_ablation_boot
   - module: sovereign.epyc.llama_benchmark
@@ -68,20 +58,20 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Find out what pays
+- name: Measure which settings pay
   sovereign.epyc.llama_ablation:
     instance: chat
     minutes: 120
   register: tried
 
-- name: Show it
+- name: Show the report
   ansible.builtin.debug:
     var: tried.text
 """
 
 RETURN = r"""
 clean:
-  description: Whether the run proves anything, that is, it is not void as a whole. In check mode it is true.
+  description: Whether the run is sound, so that its verdicts are valid. In check mode it is true.
   returned: always
   type: bool
 instance:
@@ -93,14 +83,14 @@ document:
   returned: always
   type: str
 reboots:
-  description: Whether M(sovereign.epyc.llama_ablation_boot) has to go on with the document.
+  description: Whether M(sovereign.epyc.llama_ablation_boot) has to continue the document.
   returned: always
   type: bool
 verdicts:
   description:
-    - What was found out on each setting. C(verdict) is C(pays), C(hurts), C(nothing), C(undecided), C(not tested) or
-      C(rejected); ratios are with the setting over without it, above 1 it is better, and C(low) and C(high) are the
-      ends of the interval.
+    - The verdict on each setting. C(verdict) is C(pays), C(hurts), C(nothing), C(undecided), C(not tested) or
+      C(rejected). C(ratio) is the speed with the setting divided by the speed without it, so above 1 the setting helps.
+      C(low) and C(high) are the ends of its confidence interval.
   returned: when it was measured
   type: list
   elements: dict
@@ -111,15 +101,21 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablate
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
+    ARGUMENT_SPEC,
+    LONG_RUN_SPEC,
+    OUTPUT_SPEC,
+    MeasuringRequest,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,16 +123,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-    """Measure, and return the module's result; in a check say only what would be measured."""
-    host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
-    # Rounds are limited by class here, not counted until enough of them are good.
-    asked, wanted = Asked({**params, "rounds": None}), ablate.Wanted(params)
+def measure_or_describe_ablation(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Measure and return the result of the module; in check mode return what would be measured."""
+    host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
+    # Here the option rounds limits the rounds of a class of settings. In MeasuringRequest it would be the number of
+    # rounds that have to count.
+    request, options = MeasuringRequest({**params, "rounds": None}), ablation.AblationRequest(params)
     if check:
-        name, sentence = ablate.announced(host, asked, wanted)
+        name, sentence = ablation.describe_planned_ablation(host, request, options)
         return {"changed": True, "clean": True, "instance": name, "document": "", "reboots": False, "text": sentence}
-    with progress.shown() as tell:
-        path, document = ablate.measure(host, asked, wanted, tell)
+    with progress.progress_file_writer() as report_step:
+        path, document = ablation.run_ablation(host, request, options, report_step)
     judgement = Judgement(document)
     return {
         "changed": True,
@@ -144,8 +141,8 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
         "instance": document["instance"],
         "document": path,
         "reboots": document["ended"] is None,
-        "verdicts": judgement.rows(),
-        "text": analyse.report(document),
+        "verdicts": judgement.to_rows(),
+        "text": ablation_report.render_report_of_any_run(document),
     }
 
 
@@ -153,14 +150,13 @@ def main() -> None:
     spec = dict(
         instance=dict(type="str"),
         knobs=dict(type="list", elements="str"),
-        rounds=dict(type="int", default=40),
-        minutes=dict(type="float", default=240),
+        rounds=dict(type="int", default=ablation.ROUNDS),
         reboots=dict(type="bool", default=False),
-        seed=dict(type="int"),
-        streams=dict(type="list", elements="int", default=[]),
-        **SPEC,
+        **LONG_RUN_SPEC,
+        **ARGUMENT_SPEC,
+        **OUTPUT_SPEC,
     )
-    run_writer(spec, write)
+    run_changing_module(spec, measure_or_describe_ablation)
 
 
 if __name__ == "__main__":

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: llama_ablation_boot
-short_description: Go on with an ablation in another boot, for boot parameters that are left out
+short_description: Continue an ablation in another boot, to test boot parameters
 version_added: 0.1.0
 description:
-  - Goes on with a run that M(sovereign.epyc.llama_ablation) has begun with
-    O(sovereign.epyc.llama_ablation#module:reboots). One call measures what the host was booted into, adds that to the
-    document of the run, and has the next boot be that of the next arm. C(playbooks/ablation.yml) reboots the host
-    between two calls, until there is nothing to reboot for.
-  - A boot counts once. Each round has a boot of each arm, in a random order, and every second round has the order of
-    the one before backwards. A setting that is not in force after the boot, or another one that is not as it was,
-    rejects the arm.
-  - Only the configuration of the next boot lacks a parameter, never what is stored. The boot service has put it back
-    into the configuration when the host has booted, so the boot after that is tuned again, whatever becomes of the
-    controller. The last call returns when the running kernel has all of it.
-  - In check mode nothing is asked, changed or written.
+  - Continues a run that M(sovereign.epyc.llama_ablation) has begun with
+    O(sovereign.epyc.llama_ablation#module:reboots). A call measures the arm that the host was booted into, adds its
+    samples to the document of the run, and configures the next boot for the next arm. C(playbooks/ablation.yml) reboots
+    the host between two calls, until no further boot is needed.
+  - A boot gives one value of its arm. Each round has a boot of each arm, in a random order, and every second round
+    reverses the order of the round before. An arm is rejected if its setting is not in force after the boot, or another
+    setting differs.
+  - A parameter is removed only from the configuration of the next boot, never from the stored requests. During that
+    boot the boot service writes the parameter into the configuration again, so the following boot is tuned even if the
+    controller is lost. The last call returns when the running kernel has all parameters.
+  - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -31,29 +31,29 @@ options:
     type: path
     required: true
   booted:
-    description: What the call before returned as C(booted). Without it nothing is measured in this boot.
+    description: The return value C(booted) of the previous call. Without it nothing is measured in this boot.
     type: dict
   boots:
-    description: How many boots each arm has at most. A verdict takes five that count, and often more.
+    description: The largest number of boots of an arm. A verdict needs at least five boots of the arm that count.
     type: int
     default: 10
   stop:
-    description: Whether to end the run now, and only bring back the tuned state.
+    description: Whether to end the run now, and only restore the tuned state.
     type: bool
     default: false
   streams:
-    description: How many prompts are sent at once, beside one at a time, as the run was begun with.
+    description: The numbers of parallel streams to measure beside a single one, the same as at the start of the run.
     type: list
     elements: int
     default: []
 notes:
-  - It reboots nothing itself.
+  - The module itself does not reboot the host.
 seealso:
   - module: sovereign.epyc.llama_ablation
 """
 
 EXAMPLES = r"""
-- name: Measure what was booted into, and prepare the next boot
+- name: Measure the arm of this boot, and prepare the next boot
   sovereign.epyc.llama_ablation_boot:
     document: "{{ tried.document }}"
     booted: "{{ before.booted }}"
@@ -62,7 +62,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clean:
-  description: Whether the run proves anything so far, that is, it is not void as a whole.
+  description: Whether the run is sound so far, so that its verdicts are valid.
   returned: always
   type: bool
 reboot:
@@ -70,12 +70,12 @@ reboot:
   returned: always
   type: bool
 booted:
-  description: What the next boot is for. Give it to the next call. The arm is empty where the boot brings all back.
+  description: The purpose of the next boot, for the next call. The arm is empty if the boot restores the tuned state.
   returned: when the host has to be rebooted
   type: dict
   sample: {"round": 12, "arm": "without nohz_full", "boot_id": "a3f1f2f0-1c0e-4a52-a7c5-2f0bb0b4c0de"}
 verdicts:
-  description: What was found out on each setting so far, as M(sovereign.epyc.llama_ablation) returns it.
+  description: The verdict on each setting so far, as M(sovereign.epyc.llama_ablation) returns it.
   returned: when not in check mode
   type: list
   elements: dict
@@ -86,15 +86,20 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.boots import BOOTS, Boots
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.boot_rounds import MAX_BOOTS, BootRounds
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
+    ARGUMENT_SPEC,
+    LONG_RUN_SPEC,
+    MeasuringRequest,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,22 +107,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-    """Go on with the run, and return the module's result; in a check only say so."""
-    host = Host(KernelFS(read_only=check), stored(store)[0], stored=True)
-    boots = Boots(host, store, params["document"], Asked(params), params["boots"])
+def continue_ablation_after_boot(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Continue the run and return the result of the module; in check mode return that it would continue."""
+    host = Host(KernelFS(read_only=check), load_stored_requests(store)[0], stored=True)
+    boots = BootRounds(host, store, params["document"], MeasuringRequest(params), params["boots"])
     if check:
         return {"changed": True, "clean": True, "reboot": False, "text": "The run would go on, with a reboot."}
-    with progress.shown() as tell:
-        following = boots.go_on(params["booted"], params["stop"], tell)
+    with progress.progress_file_writer() as report_step:
+        next_boot = boots.continue_after_boot(params["booted"], params["stop"], report_step)
     judgement = Judgement(boots.document)
     return {
         "changed": True,
         "clean": not judgement.faults,
-        "reboot": following is not None,
-        **({"booted": following} if following else {}),
-        "verdicts": judgement.rows(),
-        "text": analyse.report(boots.document),
+        "reboot": next_boot is not None,
+        **({"booted": next_boot} if next_boot else {}),
+        "verdicts": judgement.to_rows(),
+        "text": ablation_report.render_report_of_any_run(boots.document),
     }
 
 
@@ -125,12 +130,12 @@ def main() -> None:
     spec = dict(
         document=dict(type="path", required=True),
         booted=dict(type="dict"),
-        boots=dict(type="int", default=BOOTS),
+        boots=dict(type="int", default=MAX_BOOTS),
         stop=dict(type="bool", default=False),
-        streams=dict(type="list", elements="int", default=[]),
-        **{name: rule for name, rule in SPEC.items() if name != "output"},
+        streams=LONG_RUN_SPEC["streams"],
+        **ARGUMENT_SPEC,
     )
-    run_writer(spec, write)
+    run_changing_module(spec, continue_ablation_after_boot)
 
 
 if __name__ == "__main__":

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: llama_benchmark
-short_description: Measure what an instance of llama-server or vLLM does, and how near that is to what its memory allows
+short_description: Measure rates and latencies of an instance, and compare them with its memory bandwidth
 version_added: 0.1.0
 description:
-  - Asks the running service of an instance of M(sovereign.epyc.llama_server), or of one of the role
-    P(sovereign.epyc.vllm#role), in rounds, with one stream and with several at once, and returns rates and latencies by
-    kind of prompt. The service is not changed or started anew.
-  - A round counts only where nothing disturbed it. Witnesses see other programs on the CPUs, the hypervisor, swapping,
-    requests of others, threads that were moved, and memory on other nodes than planned. Void rounds are kept, shown and
-    repeated.
-  - The read bandwidth of the instance's own CPUs and nodes is measured while it is idle, with C(likwid-bench) where
-    that is installed, else with a small program that is built on the host. With the bytes that a step reads, from the
-    headers of its model, it gives the time that a step takes at least.
-  - Of vLLM all times are those of the client, and how many bytes a step reads is not known.
-  - In check mode nothing is asked and nothing is written.
+  - Sends prompts to the running service of an instance of M(sovereign.epyc.llama_server) or of the role
+    P(sovereign.epyc.epyc_vllm#role), in rounds, with one stream and with several in parallel. Returns rates and
+    latencies by kind of prompt. The service is neither changed nor restarted.
+  - A round counts only if nothing disturbed it. Rounds are discarded for other programs on the CPUs, the hypervisor,
+    swapping, requests of other clients, threads that were moved, and memory on other nodes than planned. Discarded
+    rounds stay in the document and the report, and are repeated.
+  - The read bandwidth of the instance's CPUs and nodes is measured while the instance is idle, with C(likwid-bench) if
+    that is installed, else with a small program that is compiled on the host. The bytes that a step reads are computed
+    from the headers of the model. These bytes divided by the bandwidth are the shortest possible time of a step.
+  - For vLLM all times are those of the client, and the bytes that a step reads are not known.
+  - In check mode no prompt is sent and nothing is written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -31,25 +31,24 @@ options:
     description: The name of the instance. It may be left out where the host has only one, of either engine.
     type: str
   rounds:
-    description: How many rounds have to count. Where rounds are void, there are at most three times as many.
+    description: How many rounds have to count. With discarded rounds there are at most three times as many.
     type: int
     default: 5
   streams:
-    description: How many prompts are sent at once, beside one at a time. By default as many as the server has slots.
+    description: The numbers of parallel streams to measure beside a single one. By default only the number of slots.
     type: list
     elements: int
   install:
     description:
-      - Whether to have what measures on the host too, beside the engine, so that C(sovereign-epyc bench) measures there
-        without a controller. It is renewed where it is of another version, when the run has ended.
-      - A host without the engine, which the role sovereign.epyc.base installs, gets nothing.
+      - Whether to install the command C(sovereign-epyc bench) on the host, which measures without a controller. An
+        installed command of another version is replaced at the end of the run.
+      - Nothing is installed on a host without the host tool, which the role sovereign.epyc.epyc_base installs.
     type: bool
     default: false
 notes:
-  - A run takes some minutes, and the service is busy meanwhile. A key is read on the host, from the file that the
-    instance was given.
-  - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) show what a document
-    says.
+  - A run takes some minutes, and the service is busy meanwhile. The API key is read on the host, from the key file of
+    the instance.
+  - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) render a document.
 seealso:
   - module: sovereign.epyc.llama_ask
   - module: sovereign.epyc.llama_server
@@ -61,7 +60,7 @@ EXAMPLES = r"""
     instance: chat
   register: measured
 
-- name: Show what it does
+- name: Show the report
   ansible.builtin.debug:
     var: measured.text
 """
@@ -82,9 +81,10 @@ document:
 figures:
   description:
     - The figures by kind of prompt and number of streams. C(decode), C(prefill), C(low) and C(high) are tokens per
-      second of all streams together, the last two in the slowest and the fastest round. C(ttft_*), C(tpot*) and
-      C(gap_*) are milliseconds to the first text, per token after it, and between two pieces of text. C(memory) is the
-      part of a step that reading its bytes takes at least.
+      second of all streams together; C(low) and C(high) are those of the slowest and the fastest round.
+      C(ttft_*), C(tpot*) and C(gap_*) are milliseconds to the first text, per token after it, and between two pieces of
+      text. C(memory) is the shortest time in which memory can deliver the bytes of a step, as a share of the measured
+      time of a step.
   returned: when it was measured
   type: list
   elements: dict
@@ -101,14 +101,22 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, command_line, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark, report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
+    ARGUMENT_SPEC,
+    OUTPUT_SPEC,
+    ROUNDS,
+    MeasuringRequest,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import (
+    BenchmarkResult,
+    render_benchmark_report,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,38 +124,39 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-    """Measure, and return the module's result; in a check say only what would be measured."""
-    host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
-    asked = Asked(params)
+def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Measure and return the result of the module; in check mode return what would be measured."""
+    host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
+    request = MeasuringRequest(params)
     if check:
-        name, sentence = benchmark.announced(host, asked)
+        name, sentence = benchmark.describe_planned_benchmark(host, request)
         return {"changed": True, "clean": True, "instance": name, "document": "", "text": sentence}
-    with progress.shown() as tell:
-        path, document = benchmark.measure(host, asked, tell)
+    with progress.progress_file_writer() as report_step:
+        path, document = benchmark.run_benchmark(host, request, report_step)
     if params["install"]:
-        command_line.install()
-    found = Benchmark(document)
+        command_line.install_command()
+    result = BenchmarkResult(document)
     return {
         "changed": True,
-        "clean": found.counts,
+        "clean": result.counts,
         "instance": document["instance"],
         "document": path,
-        "figures": found.rows(),
+        "figures": result.figure_rows(),
         "bandwidth": document["bandwidth"],
-        "text": report(document),
+        "text": render_benchmark_report(document),
     }
 
 
 def main() -> None:
     spec = dict(
         instance=dict(type="str"),
-        rounds=dict(type="int", default=5),
+        rounds=dict(type="int", default=ROUNDS),
         streams=dict(type="list", elements="int"),
         install=dict(type="bool", default=False),
-        **SPEC,
+        **ARGUMENT_SPEC,
+        **OUTPUT_SPEC,
     )
-    run_writer(spec, write)
+    run_changing_module(spec, measure_or_describe_benchmark)
 
 
 if __name__ == "__main__":

@@ -10,20 +10,20 @@ module: llama_rpc_worker
 short_description: Run a ggml-rpc-server that computes layers of a model on another host
 version_added: 0.1.0
 description:
-  - Writes, enables and starts C(ggml-rpc-worker.service), of which a host has one, with a thread for each core that it
-    computes on, on CPUs and NUMA nodes of the plan.
-  - A worker asks nobody who they are, and runs what anyone sends who can connect. So it listens on an address of a
-    private network only, and the kernel lets in O(clients) only.
-  - It keeps the weights that it was sent in C(/var/lib/ggml-rpc-worker), so that they come over the network once.
-  - Experimental. It makes room for a model that is larger than a host, and no speed. The role
-    P(sovereign.epyc.group#role) runs the workers and the server that uses them, and compares their programs.
+  - Writes, enables and starts the unit C(ggml-rpc-worker.service) on CPUs and NUMA nodes of the plan, with a thread for
+    each core. A host has at most one such worker.
+  - A worker has no authentication, and computes whatever a connected client sends. So it listens on an address of a
+    private network only, and the kernel admits connections from O(clients) only.
+  - The worker stores received weights in C(/var/lib/ggml-rpc-worker), so that weights cross the network only once.
+  - Experimental. Workers make room for a model that is too large for one host, but no speed. The role
+    P(sovereign.epyc.epyc_group#role) runs workers and server, and compares the programs on all hosts.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob.intent
 options:
   state:
-    description: Whether there is a worker. V(absent) stops and removes it, with the weights that it kept.
+    description: Whether the host has a worker. V(absent) stops and removes the worker and its stored weights.
     type: str
     choices: [present, absent]
     default: present
@@ -38,21 +38,21 @@ options:
     type: int
     default: 50052
   clients:
-    description: The addresses that may connect, which is that of the host whose server uses this worker.
+    description: The addresses that may connect, usually the address of the host whose server uses this worker.
     type: list
     elements: str
     default: []
   cpus:
-    description: The CPUs to compute on, see O(sovereign.epyc.llama_server#module:instances[].cpus).
+    description: The CPUs that compute, see O(sovereign.epyc.llama_server#module:instances[].cpus).
     type: str
   threads:
-    description: How many threads compute. Without it, one for each core.
+    description: The number of threads that compute. The default is one for each core.
     type: int
   nodes:
-    description: The NUMA nodes for memory, as V(0) or V(0-3). Without it, those of O(cpus).
+    description: The NUMA nodes for memory, as V(0) or V(0-3). The default is the nodes of O(cpus).
     type: str
   l3_group:
-    description: The resctrl group whose limits must hold for the threads. It is read, not created.
+    description: The resctrl group whose limits must hold for the threads. The group is not created.
     type: str
 notes:
   - Needs root, and a host that was booted with systemd.
@@ -72,7 +72,7 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What differed. The address of a file has its text as value.
+    - The differences. The value of a file's address is its text.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
@@ -82,29 +82,29 @@ worker:
   type: dict
   contains:
     unit:
-      description: The name of its unit.
+      description: The name of the unit.
       type: str
     threads:
-      description: How many threads compute.
+      description: The number of threads that compute.
       type: int
     cpus:
-      description: The CPUs that it cannot leave.
+      description: The CPUs to which the unit is limited.
       type: str
     nodes:
-      description: The nodes of its memory.
+      description: The NUMA nodes of the memory.
       type: str
     expect:
-      description: Options of M(sovereign.epyc.service_placement) that prove all this of the running worker.
+      description: Options of M(sovereign.epyc.service_placement_info) that prove this placement of the running worker.
       type: dict
 remarks:
-  description: What you should know although nothing failed.
+  description: Messages on facts that are no errors, but that an operator should know.
   returned: always
   type: list
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import rpc_worker
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_converging_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import rpc_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,13 +112,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 
 
-def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
-    """Return the knobs of the worker."""
-    return rpc_worker.knobs_of(host, params)
+def build_worker_knobs(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
+    """Return the knobs that install or remove the RPC worker of the host."""
+    return rpc_worker.worker_knobs(host, params)
 
 
 def main() -> None:
@@ -134,7 +134,7 @@ def main() -> None:
         "l3_group": dict(type="str"),
         "intent": dict(type="dict"),
     }
-    run_plain(spec, build)
+    run_converging_module(spec, build_worker_knobs)
 
 
 if __name__ == "__main__":

@@ -10,56 +10,48 @@ module: llama_tune
 short_description: Find the options with which an instance of llama-server is fastest on this host
 version_added: 0.1.0
 description:
-  - Starts the instance again and again with other options, and measures each. First every value is tried alone, then
-    the combinations that should be best by that are halved round by round, and the last few race. What is best then has
-    to beat what the instance has now in fresh rounds, with its whole interval, or all stays as it is.
-  - What decides is the time of whole requests with one stream. A proven loss when decoding a kind of prompt, with
-    several streams, or when reading prompts, keeps the default.
-  - Each candidate is planned as M(sovereign.epyc.llama_server) plans it. What that would refuse is rejected.
-  - The service is stopped and started many times. Before the first change a transient unit waits for the end of the
-    run, in whatever way it ends, and starts the service as its unit says; after a power cut the boot does.
-  - Nothing of what is found out is applied. C(tuned) has it for the variable C(llama_tuned) of the role llama.
-  - In check mode nothing is asked, changed or written.
+  - Starts the instance again and again with other options, and measures each candidate. First every value is measured
+    alone. Then the combinations with the best predictions are measured, and the slower half of them is dropped again
+    and again. The last few candidates are measured until one is proven to be the best. This candidate must then be
+    faster than the present options in new rounds, with its whole confidence interval. Otherwise the present options,
+    which are called the default, stay.
+  - The time of whole requests with one stream decides. The default also stays if the candidate is proven to be slower
+    in reading prompts, in decoding any kind of prompt, or with several streams.
+  - Each candidate is planned as M(sovereign.epyc.llama_server) plans an instance. A candidate that this module would
+    refuse is rejected.
+  - The service is stopped and started many times. When the run ends for any reason, a transient unit starts the service
+    as its unit file says; after a power cut the next boot does so.
+  - The result is not applied. C(tuned) has the value for the variable C(epyc_llama_tuned) of the role epyc_llama.
+  - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.measuring
   - sovereign.epyc.measuring.output
+  - sovereign.epyc.measuring.long_run
   - sovereign.epyc.knob.intent
 options:
   instance:
     description:
-      - The instance as the inventory has it, with the options of O(sovereign.epyc.llama_server#module:instances). It
-        has to run so, planned with O(intent), or without that with the intent that is stored on the host. Without
-        C(binary), it is the one that runs.
+      - The instance of the inventory, with the options of O(sovereign.epyc.llama_server#module:instances). It has to
+        run with these options, planned with O(intent) or the stored intent of the host. C(binary) defaults to the
+        program that runs.
     type: dict
     required: true
   options:
-    description: Only these options are tried, by the names that a check lists.
+    description: Try only these options, by the names that check mode lists.
     type: list
     elements: str
-  minutes:
-    description: For how many minutes rounds are begun.
-    type: float
-    default: 240
-  seed:
-    description: Decides on the order of all arms. By default it is drawn.
-    type: int
-  streams:
-    description: How many prompts are sent at once, beside one at a time. By default no more than one.
-    type: list
-    elements: int
-    default: []
 notes:
-  - It needs the engine on the host, which the role sovereign.epyc.base installs.
-  - Two options that pay only together, and each alone not, are not found.
+  - The host needs the host tool, which the role sovereign.epyc.epyc_base installs.
+  - Two options that help only together, and neither of them alone, are not found.
 seealso:
   - module: sovereign.epyc.llama_ablation
   - module: sovereign.epyc.llama_server
 """
 
 EXAMPLES = r"""
-- name: Find out with how many threads the instance is fastest
+- name: Find the number of threads with which the instance is fastest
   sovereign.epyc.llama_tune:
     instance:
       name: chat
@@ -70,14 +62,14 @@ EXAMPLES = r"""
     minutes: 60
   register: tried
 
-- name: Show it
+- name: Show the report
   ansible.builtin.debug:
     var: tried.text
 """
 
 RETURN = r"""
 clean:
-  description: Whether the run proves anything, that is, it is not void as a whole. In check mode it is true.
+  description: Whether the run is sound, so that its result is valid. In check mode it is true.
   returned: always
   type: bool
 instance:
@@ -90,9 +82,9 @@ document:
   type: str
 tuned:
   description:
-    - What beat the default, for the variable C(llama_tuned) of the role llama; empty where the default stays. C(ratio)
-      is its speed over that of the default, C(low) and C(high) are the ends of the interval, and it holds for what
-      C(measured_on) says.
+    - The options that beat the default, for the variable C(epyc_llama_tuned) of the role epyc_llama; empty where the
+      default stays. C(ratio) is their speed divided by the speed of the default, C(low) and C(high) are the ends of its
+      confidence interval, and C(measured_on) has the versions for which the result is valid.
   returned: always
   type: dict
   sample:
@@ -108,15 +100,21 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress, tuning_report
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning import Tuning
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
+    ARGUMENT_SPEC,
+    LONG_RUN_SPEC,
+    OUTPUT_SPEC,
+    MeasuringRequest,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import tuning_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.tuning_result import TuningResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import tune
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
+from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import tuning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,23 +122,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-    """Measure, and return the module's result; in a check say only what would be tried."""
-    host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
-    asked, wanted = Asked({**params, "instance": None, "rounds": None}), tune.Wanted(params)
+def measure_or_describe_tuning(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Measure and return the result of the module; in check mode return what would be tried."""
+    host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
+    request, options = MeasuringRequest({**params, "instance": None, "rounds": None}), tuning.TuningRequest(params)
     if check:
-        name, sentence = tune.announced(host, asked, wanted)
+        name, sentence = tuning.describe_planned_tuning(host, request, options)
         return {"changed": True, "clean": True, "instance": name, "document": "", "tuned": {}, "text": sentence}
-    with progress.shown() as tell:
-        path, document = tune.measure(host, asked, wanted, tell)
-    found = Tuning(document)
+    with progress.progress_file_writer() as report_step:
+        path, document = tuning.run_tuning(host, request, options, report_step)
+    result = TuningResult(document)
     return {
         "changed": True,
-        "clean": not found.faults,
+        "clean": not result.faults,
         "instance": document["instance"],
         "document": path,
-        "tuned": found.tuned(),
-        "text": tuning_report.report(document),
+        "tuned": result.to_tuned_options(),
+        "text": tuning_report.render_tuning_report(document),
     }
 
 
@@ -148,13 +146,12 @@ def main() -> None:
     spec = dict(
         instance=dict(type="dict", required=True),
         options=dict(type="list", elements="str"),
-        minutes=dict(type="float", default=240),
-        seed=dict(type="int"),
-        streams=dict(type="list", elements="int", default=[]),
         intent=dict(type="dict"),
-        **SPEC,
+        **LONG_RUN_SPEC,
+        **ARGUMENT_SPEC,
+        **OUTPUT_SPEC,
     )
-    run_writer(spec, write)
+    run_changing_module(spec, measure_or_describe_tuning)
 
 
 if __name__ == "__main__":

@@ -7,55 +7,55 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: model_quantize
-short_description: Make a smaller GGUF file of a model, and only when it is not there yet
+short_description: Make a smaller GGUF file of a model, unless the file exists
 version_added: 0.1.0
 description:
-  - Runs C(llama-quantize) on a model, which may be in several files, and gives the result its name when it is complete.
-    A run that fails or is killed leaves nothing that has the name of a model.
-  - A file that is there is left alone when it has the tensors of the source, is of this type, was made with the same
-    O(imatrix), and is not older than the source. Any other file of that name is replaced.
-  - The program never runs as root. It is a user that systemd makes for it, or the owner of O(source) where nobody else
-    may read that, behind the walls of a unit of M(sovereign.epyc.llama_server), and can only write the new file.
-  - A draft model in a small type is the usual purpose. How good it is cannot be seen in the file; acceptance says it,
-    which C(verify.yml) and C(benchmark.yml) measure.
+  - Runs C(llama-quantize) on a model, which may be in several files, and renames the complete result to O(path). A run
+    that fails or is killed leaves no file at O(path).
+  - An existing file is up to date when it has the tensors of the source and the requested type, was made with the same
+    O(imatrix), and is not older than the source. Any other file at O(path) is replaced.
+  - C(llama-quantize) never runs as root. It runs as a dynamic user, or as the owner of O(source) where no other user
+    can read that file, in a sandbox like that of M(sovereign.epyc.llama_server), and can only write the new file.
+  - The usual purpose is a small draft model. The file does not show how good a draft model is; C(verify.yml) and
+    C(benchmark.yml) measure the acceptance of its tokens.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   source:
-    description: The GGUF file on the host, in F16, BF16 or F32; of a model in several files the first one.
+    description: The GGUF file on the host, in F16, BF16 or F32, or the first file of a model in several files.
     type: path
     required: true
   path:
-    description: The new file. Its folder must be there. Owner and mode are those of the source.
+    description: The path of the new file. Its folder must exist. The new file gets owner and mode of the source.
     type: path
     required: true
   type:
-    description: The type of most of its weights. Tensors that have no blocks of this type get the nearest one.
+    description: The type of most weights. Tensors that do not consist of blocks of this type get the nearest type.
     type: str
     required: true
     choices: [Q2_K, Q3_K_S, Q3_K_M, Q3_K_L, IQ4_XS, IQ4_NL, Q4_0, Q4_1, Q4_K_S, Q4_K_M, Q5_0, Q5_1, Q5_K_S, Q5_K_M,
       Q6_K, Q8_0, F16, BF16]
   binary:
-    description: The program. M(sovereign.epyc.llama_build) returns the one that it builds as C(quantize_binary).
+    description: The program llama-quantize. M(sovereign.epyc.llama_build) returns its path as C(quantize_binary).
     type: path
     default: /usr/bin/llama-quantize
   imatrix:
-    description: A file of C(llama-imatrix), which says which weights matter for which texts.
+    description: An importance matrix from C(llama-imatrix), which describes how much each weight matters.
     type: path
   requantize:
-    description: Whether the source may be quantized itself. What it has lost stays lost.
+    description: Whether the source may be quantized itself. The precision that it lost stays lost.
     type: bool
     default: false
   threads:
-    description: How many threads compute. Without it, as many as the host has CPUs.
+    description: The number of threads. The default is the number of CPUs.
     type: int
   reserve:
-    description: How much of the disk must stay free.
+    description: The disk space that must stay free.
     type: str
     default: 1GiB
 notes:
-  - It takes minutes for a large model, and runs in the background of the host. The controller shows how much is
-    written, and goes on when the connection was lost in between.
+  - The module takes minutes for a large model, and runs in the background of the host. The controller shows the size
+    of the new file, and continues after a lost connection.
   - Types that cannot be made without O(imatrix), such as IQ2_XXS, are not offered.
 seealso:
   - module: sovereign.epyc.model_file
@@ -81,7 +81,7 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - The file that was missing, by its path, and what it is.
+    - The missing file by its path, with its type and its source.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
@@ -91,21 +91,21 @@ diff:
       before: {"model_quantize:/srv/models/draft-q2_k.gguf": null}
       after: {"model_quantize:/srv/models/draft-q2_k.gguf": "Q2_K of /srv/models/draft-bf16.gguf"}
 path:
-  description: The new file.
+  description: The path of the new file.
   returned: success
   type: str
 size:
-  description: Its bytes; none in check mode where it would be made.
+  description: The size of the new file in bytes; null in check mode where the file is missing.
   returned: success
   type: int
 source_size:
-  description: The bytes of the source.
+  description: The size of the source in bytes.
   returned: success
   type: int
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.quantize import TYPES, ensure
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.quantize import TYPES, ensure_quantized_file
 
 SPEC = dict(
     source=dict(type="path", required=True),
@@ -120,7 +120,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure)
+    run_changing_module(SPEC, ensure_quantized_file)
 
 
 if __name__ == "__main__":

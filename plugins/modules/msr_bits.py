@@ -12,14 +12,13 @@ version_added: 0.1.0
 description:
   - Sets single bits of model-specific registers (MSRs) on sets of CPUs, so that the CPUs of a draft model and those of
     the model that verifies it can differ.
-  - Only the bits that are asked for change; each register is read, changed and written with one open per CPU. Every bit
-    is read back, and a write that the hardware ignored fails, naming register, bit and CPU.
-  - Bits are known by name where AMD documents them for the CPU's family. Everything else needs O(allow_undocumented),
-    and registers that the kernel itself depends on, such as DE_CFG, EFER, the MTRRs and those of the machine check, are
-    never written.
-  - Refuses in one sentence, before the first write, when the kernel module is not loaded, when the kernel is locked
-    down (Secure Boot), when C(msr.allow_writes) is off, when the CPU lacks the register, and when the two threads of a
-    core, which share the known registers, are asked for different values.
+  - All other bits of a register stay as they are. Every bit is read back, and a write that the hardware ignored fails,
+    naming register, bit and CPU.
+  - Bits that AMD documents for the CPU's family have names. Other bits need O(allow_undocumented). Registers that the
+    kernel itself depends on, such as DE_CFG, EFER, the MTRRs and those of the machine check, are never written.
+  - Refuses, before the first write, if the kernel module is not loaded, if the kernel is locked down (Secure Boot), if
+    C(msr.allow_writes) is off, if the CPU lacks the register, and if the two threads of a core, which share the known
+    registers, are to have different values.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -29,9 +28,10 @@ extends_documentation_fragment:
 options:
   settings:
     description:
-      - What to set where. An entry names CPUs, and at least one of O(settings[].prefetch_control), O(settings[].hwcr),
-        O(settings[].dc_cfg), or O(settings[].register) with O(settings[].bits) and O(settings[].value).
-      - Entries may name the same CPUs, as long as they do not ask for two values of one bit.
+      - The bits of each set of CPUs. An entry names CPUs, and at least one of O(settings[].prefetch_control),
+        O(settings[].hwcr), O(settings[].dc_cfg), or O(settings[].register) with O(settings[].bits) and
+        O(settings[].value).
+      - Entries may name the same CPUs, unless they set a bit to two values.
     type: list
     elements: dict
     default: []
@@ -42,13 +42,14 @@ options:
         required: true
       prefetch_control:
         description:
-          - The hardware prefetchers of Zen 3 and later, in register C(0xC0000108). A bit that is set disables one.
-          - Refused where CPUID leaf C(0x80000021) does not show this register. That is read through the kernel module
-            cpuid, which O(load_module) loads too.
+          - The hardware prefetchers of Zen 3 and later, in register C(0xC0000108). A bit that is set disables its
+            prefetcher.
+          - Refused on a CPU whose CPUID leaf C(0x80000021) does not show this register. The leaf is read through the
+            kernel module cpuid, which O(load_module) loads too.
         type: dict
         suboptions:
           l1_stream:
-            description: The L1 stream prefetcher, bit 0. It fetches the lines that follow.
+            description: The L1 stream prefetcher, bit 0. It fetches the lines that follow an access.
             type: str
             choices: [enabled, disabled]
           l1_stride:
@@ -56,7 +57,7 @@ options:
             type: str
             choices: [enabled, disabled]
           l1_region:
-            description: The L1 region prefetcher, bit 2. It remembers what else was needed of a region.
+            description: The L1 region prefetcher, bit 2. It fetches the lines of a region that earlier accesses needed.
             type: str
             choices: [enabled, disabled]
           l2_stream:
@@ -70,30 +71,30 @@ options:
             choices: [enabled, disabled]
       hwcr:
         description:
-          - The hardware configuration register C(0xC0010015), of which only bit 25 is ever written.
+          - The hardware configuration register C(0xC0010015). Only its bit 25 is ever written.
         type: dict
         suboptions:
           boost:
             description:
-              - Core performance boost; CpbDis, bit 25, is set when it is V(disabled).
-              - The cpufreq driver writes the same bit. Prefer the boost of M(sovereign.epyc.cpufreq_per_ccd) where
-                there is such a driver, because this one would overwrite it silently.
+              - Core performance boost. V(disabled) sets bit 25, CpbDis.
+              - A cpufreq driver writes the same bit and silently overwrites this setting. On a host with such a driver,
+                prefer the boost of M(sovereign.epyc.cpufreq_per_ccd).
             type: str
             choices: [enabled, disabled]
       dc_cfg:
         description:
           - The data cache configuration, register C(0xC0011022), which AMD documents for families 12h to 16h, before
             Zen.
-          - On family 17h (Zen) and later it needs O(allow_undocumented). What guides for EPYC say about bits 13 and 15
-            comes from those older families, and tools disagree; use O(settings[].prefetch_control) there.
+          - On family 17h (Zen) and later it needs O(allow_undocumented). Guides for EPYC take the meaning of bits 13
+            and 15 from the older families, and tools disagree about it. Use O(settings[].prefetch_control) instead.
         type: dict
         suboptions:
           hardware_prefetch:
-            description: The hardware prefetcher, bit 13, which disables it when set.
+            description: The hardware prefetcher, which bit 13 disables.
             type: str
             choices: [enabled, disabled]
           software_prefetch_assist:
-            description: Hardware prefetches that follow on software prefetches, bit 15, which disables them when set.
+            description: Hardware prefetches after software prefetches, which bit 15 disables.
             type: str
             choices: [enabled, disabled]
       register:
@@ -104,29 +105,28 @@ options:
           V(15:13). Quote a range, because YAML reads it as a number.
         type: str
       value:
-        description: The number to put into O(settings[].bits), such as V(1) or V(0x5).
+        description: The value of O(settings[].bits), such as V(1) or V(0x5).
         type: str
   allow_undocumented:
     description:
-      - Allow bits that are not documented for the CPU's family. A wrong bit can hang the machine or spoil its results
-        silently, so measure, and keep the console at hand.
-      - Does not open the registers that the kernel depends on.
+      - Allow bits that AMD does not document for the CPU's family. A wrong bit can hang the machine or silently spoil
+        its results, so measure, and keep the console at hand.
+      - Registers that the kernel depends on are still refused.
     type: bool
     default: false
   load_module:
     description:
-      - Load the kernel module msr with C(modprobe) when it is not loaded, and cpuid when a register is guarded by
-        CPUID.
-      - With O(state=original) a module that was loaded so is unloaded again.
+      - Load the kernel module msr with C(modprobe) if it is not loaded, and cpuid for a register that exists only on
+        CPUs with a bit of CPUID. O(state=original) unloads these modules again.
     type: bool
     default: false
 notes:
   - Needs root with CAP_SYS_RAWIO.
   - Any write to a register sets the kernel's taint flag 4 (CPU out of specification) until the next boot. A run that
     changes nothing does not write, and does not taint.
-  - Registers lose their values at a reboot and when a CPU goes offline. Set O(persistent) for the former.
-  - The BIOS of most servers has switches for the same five prefetchers, for the whole machine. That is the supported
-    way where sets of CPUs need not differ.
+  - Registers lose their values at a reboot and when a CPU goes offline. O(persistent) writes them again after a reboot.
+  - The BIOS of most servers has switches for the same five prefetchers of the whole machine. Use these switches, which
+    are supported, if sets of CPUs need not differ.
   - No prefetcher setting is known to make inference faster in general. Measure with and without.
 seealso:
   - module: sovereign.epyc.cpufreq_per_ccd
@@ -166,7 +166,8 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What differed, by address. Each bit has its own, C(msr:REGISTER[BIT]/cpuCPU), with the values 0 and 1.
+    - The settings that differed, by address. Each bit has the address C(msr:REGISTER[BIT]/cpuCPU), with the values 0
+      and 1.
     - A kernel module is C(msr:module/NAME).
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
@@ -177,23 +178,23 @@ diff:
       before: {"msr:0xc0000108[0]/cpu16": "0"}
       after: {"msr:0xc0000108[0]/cpu16": "1"}
 remarks:
-  description: That a write taints the kernel, and which threads of a core change along.
+  description: That a write taints the kernel, and which threads share a core with the named CPUs and change too.
   returned: always
   type: list
   elements: str
 tainted:
-  description: Whether the kernel is tainted by register writes now.
+  description: Whether the kernel is tainted by register writes after this run.
   returned: success
   type: bool
   sample: true
 tainted_before:
-  description: Whether it was so before this run.
+  description: Whether the kernel was tainted by register writes before this run.
   returned: success
   type: bool
   sample: false
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import knob
 
 SWITCH = dict(type="str", choices=["enabled", "disabled"])
@@ -223,7 +224,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("msr", SPEC, knob)
+    run_knob_module("msr", SPEC, knob)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ short_description: Partition L3 caches and memory bandwidth through the kernel's
 version_added: 0.1.0
 description:
   - Makes resctrl groups with L3 masks, bandwidth limits, CPUs, threads, modes and monitor groups.
-  - Amounts may be given as masks, ways, bytes or a share. Bandwidth is in GB/s, in AMD's own steps of an eighth.
+  - Amounts of cache may be masks, ways, bytes or a share. Bandwidth is in GB/s, in AMD's steps of an eighth.
   - Every write is read back. The changes of one run are all made or all undone.
-  - Ids, CPUs, sums and names are checked before the first write; the kernel's own words are quoted when it refuses.
-  - Groups made by this module carry a label, so that O(purge=own) never removes those of others.
+  - Ids, CPUs, sums and names are checked before the first write. A refusal of the kernel is quoted.
+  - Groups that this module made carry a label, so that O(purge=own) never removes groups of other programs.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -23,24 +23,24 @@ extends_documentation_fragment:
 options:
   from_plan:
     description:
-      - Make the groups that the plan of O(intent) has on this host, each role with its CPUs and masks.
-      - O(groups) are made beside them, and O(default) wins over the plan's.
+      - Make the groups of the plan that O(intent) has on this host, each role with its CPUs and masks.
+      - O(groups) are made in addition. O(default) replaces the default group of the plan.
     type: bool
     default: false
   mount:
-    description: Mount resctrl on C(/sys/fs/resctrl) when it is not mounted. A mount that exists is used as it is.
+    description: Mount resctrl on C(/sys/fs/resctrl) if it is not mounted. An existing mount is used as it is.
     type: bool
     default: false
   mount_options:
     description:
-      - Options for the mount. Fails when resctrl is mounted with others, because a new mount resets all groups.
+      - Options of the mount. Fails if resctrl is mounted with other options, because a new mount resets all groups.
       - V(cdp) splits L3 into code and data and halves the number of groups.
       - V(mba_mbps) is refused on AMD, whose bandwidth scale is not linear.
     type: list
     elements: str
     choices: [cdp, mba_mbps, debug]
   groups:
-    description: The control groups. Settings that are left out stay as they are.
+    description: The control groups. A setting without a value here stays as it is.
     type: list
     elements: dict
     default: []
@@ -50,7 +50,7 @@ options:
         type: str
         required: true
       state:
-        description: Whether the group should exist. The CPUs and threads of a removed one fall to the default group.
+        description: Whether the group should exist. The default group gets the CPUs and threads of a removed group.
         type: str
         choices: [present, absent]
         default: present
@@ -59,10 +59,11 @@ options:
         type: str
       l3: &l3
         description:
-          - What the group may fill, per L3 domain. A key is a domain id, ids such as V(0-3,8), or V(all) for the rest.
-          - A value is a text, an exact mask such as V(fff0), or V(12 ways), V(12MiB) or V(75%). Quote masks made of
-            digits, because YAML reads them as numbers.
-          - Exact masks may overlap. Amounts do not; they are stacked from the highest way down in the order of
+          - The part of each L3 domain that the group may fill. A key is a domain id, ids such as V(0-3,8), or V(all)
+            for all other domains.
+          - A value is an exact mask such as V(fff0), or an amount such as V(12 ways), V(12MiB) or V(75%). Quote a
+            mask of digits, because YAML reads it as a number.
+          - Exact masks may overlap. Amounts never overlap; they are stacked from the highest way down in the order of
             O(groups).
           - A new group gets all ways of the domains that are not named here.
         type: dict
@@ -74,20 +75,20 @@ options:
         type: dict
       mb: &mb
         description:
-          - The limit of reads from memory in GB/s for each L3 domain, keys as in O(groups[].l3); V(max) for none.
-          - Rounded up to an eighth of a GB/s.
+          - The limit of reads from memory in GB/s for each L3 domain, with keys as in O(groups[].l3). V(max) is no
+            limit. A limit is rounded up to an eighth of a GB/s.
         type: dict
       smba:
         description: As O(groups[].mb), for slow (CXL) memory.
         type: dict
       mode:
-        description: Whether other groups may share the ways of this one. V(exclusive) needs a shrunk default group.
+        description: Whether other groups may share ways with this group. V(exclusive) needs a smaller default group.
         type: str
         choices: [shareable, exclusive]
       tasks_of:
         description:
-          - Units such as V(llama.service), or process ids, all of whose threads must be in the group.
-          - Membership of a thread wins over the CPU it runs on.
+          - Units such as V(llama.service), or process ids, whose threads must all be in the group.
+          - A thread uses the masks of its group, whichever CPU it runs on.
         type: list
         elements: str
       monitors: &monitors
@@ -101,13 +102,13 @@ options:
             required: true
           cpus:
             description:
-              - CPUs of the group to be monitored. Without them it monitors the threads put into it.
+              - The monitored CPUs of the group. A monitor group without CPUs monitors the threads in it.
               - When the CPUs of a group change, the kernel takes all CPUs from its monitor groups. This module gives
-                them back what is still the group's, also to those of others.
+                them those back that the group still has, even to monitor groups of other programs.
             type: str
   default:
     description:
-      - The default group. While it keeps all ways, shares of other groups protect nothing.
+      - The default group. While the default group has all ways, it may also fill the ways of all other groups.
     type: dict
     suboptions:
       l3: *l3
@@ -125,14 +126,14 @@ options:
   purge:
     description:
       - Whether groups that O(groups) does not name are removed.
-      - V(own) removes those that this module made, V(all) all of them, V(none) none.
-      - Threads of a removed group are in the default group then. An undo makes the group again, with those of its
-        threads that still live.
+      - V(own) removes such groups that this module made, V(all) all such groups, V(none) none.
+      - The default group gets the threads of a removed group. An undo makes the group again, with the threads that
+        still live.
     type: str
     choices: [none, own, all]
     default: none
 notes:
-  - Needs root. Holds the lock on the mount point that the kernel's documentation asks of resctrl users.
+  - Needs root. Holds the lock on the mount point that the kernel's documentation prescribes for users of resctrl.
   - Settings do not outlive a reboot, unless O(persistent) is set.
 """
 
@@ -172,7 +173,7 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What differed, by address.
+    - The settings that differed, by address.
     - An address is C(resctrl:GROUP) for a group, C(resctrl:GROUP/L3/ID) for a mask, C(resctrl:GROUP/cpus) and so on.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
@@ -183,28 +184,17 @@ diff:
       before: {"resctrl:draft/L3/2": "ffff"}
       after: {"resctrl:draft/L3/2": "fff0"}
 remarks:
-  description: What was rounded, and where a share protects nothing.
+  description: Amounts that were rounded, and groups whose ways the default group may fill too.
   returned: always
   type: list
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import knob
 
-MONITORS = dict(
-    type="list",
-    elements="dict",
-    options=dict(name=dict(type="str", required=True), cpus=dict(type="str")),
-)
-SHARES = dict(
-    l3=dict(type="dict"),
-    l3_code=dict(type="dict"),
-    l3_data=dict(type="dict"),
-    mb=dict(type="dict"),
-    smba=dict(type="dict"),
-    monitors=MONITORS,
-)
+MONITORS = dict(type="list", elements="dict", options=dict(name=dict(type="str", required=True), cpus=dict(type="str")))
+SHARES = {**{name: dict(type="dict") for name in ("l3", "l3_code", "l3_data", "mb", "smba")}, "monitors": MONITORS}
 SPEC = dict(
     from_plan=dict(type="bool", default=False),
     mount=dict(type="bool", default=False),
@@ -228,7 +218,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("resctrl", SPEC, knob)
+    run_knob_module("resctrl", SPEC, knob)
 
 
 if __name__ == "__main__":

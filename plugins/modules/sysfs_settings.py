@@ -10,13 +10,13 @@ module: sysfs_settings
 short_description: Set SMT, transparent huge pages, NUMA balancing, work queues and the NMI watchdog
 version_added: 0.1.0
 description:
-  - Sets the plain settings of the kernel that a tuned host needs, one file each. Options that are left out are not
-    touched.
-  - Each value is checked against what this kernel offers before anything is written, every write is read back, and the
-    changes of one run are all made or all undone.
-  - What the kernel does not have is as good as off. So asking for V(off), V(never) or V(false) there changes nothing
-    and fails nothing, while asking for it to be on is refused with the cause.
-  - Says so when TuneD runs, which can set the same again.
+  - Sets the plain settings of the kernel that a tuned host needs, one file each. A setting without an option stays as
+    it is.
+  - Values that this kernel does not offer are refused before any write. Every write is read back, and the changes of
+    one run are all made or all undone.
+  - A feature that the kernel does not have counts as off. V(off), V(never) and V(false) then change nothing, and
+    switching the feature on is refused with the cause.
+  - A remark warns if TuneD runs, which can change the same settings.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -26,45 +26,45 @@ extends_documentation_fragment:
 options:
   smt:
     description:
-      - Simultaneous multithreading. V(off) takes the second thread of each core offline, V(on) brings it back.
+      - Simultaneous multithreading. V(off) takes the second thread of each core offline, V(on) takes it online.
       - CPUs that come online start with the kernel's defaults, so set registers, frequency limits and resctrl groups
-        after this.
-      - V(forceoff) cannot be undone before the next boot, not by O(state=original) either. It is written after all
-        other settings of the run.
-      - V(on) is refused where the BIOS has SMT off or the CPU has one thread per core.
+        later than SMT.
+      - V(forceoff) cannot be undone before the next boot, even by O(state=original). It is written after all other
+        settings of the run.
+      - V(on) is refused if SMT is off in the BIOS, or if the CPU has one thread per core.
     type: str
     choices: ["on", "off", forceoff]
   thp:
     description:
-      - Which memory may become transparent huge pages, all of it, only where programs ask by madvise, or none.
-      - Concerns memory that is touched from now on. Restart a service that runs.
+      - The memory that may become transparent huge pages. It is all memory, memory for which a program requests it by
+        madvise, or none.
+      - Takes effect for memory that is touched later, so restart a running service.
     type: str
     choices: [always, madvise, never]
   thp_defrag:
-    description: How hard the kernel tries to make a transparent huge page when memory is touched.
+    description: How long the kernel tries to make a transparent huge page when memory is touched.
     type: str
     choices: [always, defer, defer+madvise, madvise, never]
   numa_balancing:
     description:
-      - Whether the kernel moves memory between nodes after the threads that use it. V(false) suits programs that bind
+      - Whether the kernel moves memory to the nodes of the threads that use it. V(false) suits programs that bind
         threads and memory by themselves.
-      - V(true) leaves memory tiering as it is. V(false) ends both.
+      - V(true) leaves memory tiering as it is. V(false) also switches memory tiering off.
     type: bool
   workqueue_cpus:
     description:
-      - The CPUs that may run the kernel's unbound work, see the notes.
-      - Work that is bound to a CPU is not concerned.
+      - The CPUs that may run the kernel's unbound work, see the notes. Work that is bound to a CPU stays there.
     type: str
   writeback_cpus:
     description:
-      - The CPUs that may run the writing of dirty pages to disks.
-      - Must have a CPU in common with those of unbound work, because the kernel silently ignores it otherwise.
+      - The CPUs that may write dirty pages to disks.
+      - At least one of them must be a CPU of unbound work, because the kernel silently ignores the setting otherwise.
     type: str
   nmi_watchdog:
     description:
-      - Whether a performance counter watches for CPUs that hang with interrupts off. V(false) frees the counter and
-        spares an interrupt on each CPU now and then.
-      - V(true) is refused where the kernel found no counter for it, as in most guests.
+      - Whether a performance counter detects CPUs that hang with interrupts off. V(false) frees the counter and saves
+        an occasional interrupt on each CPU.
+      - V(true) is refused if the kernel has no counter for the watchdog, as in most guests.
     type: bool
 notes:
   - Needs root. Settings do not outlive a reboot, unless O(persistent) is set.
@@ -73,7 +73,7 @@ notes:
   - Tested on kernels 6.1 and 6.12 of Debian.
 seealso:
   - name: Transparent Hugepage Support
-    description: The kernel's documentation of what O(thp) and O(thp_defrag) mean.
+    description: The kernel's documentation of the values of O(thp) and O(thp_defrag).
     link: https://docs.kernel.org/admin-guide/mm/transhuge.html
   - name: Workqueue
     description: The kernel's documentation of bound and unbound work.
@@ -81,7 +81,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Settings for an inference server whose threads are bound to CPUs
+- name: Make the settings for an inference server whose threads are bound to CPUs
   sovereign.epyc.sysfs_settings:
     smt: "off"
     thp: madvise
@@ -115,13 +115,13 @@ diff:
       before: {"sysfs:thp/enabled": "always", "sysfs:workqueue/cpumask": "0-127"}
       after: {"sysfs:thp/enabled": "madvise", "sysfs:workqueue/cpumask": "0,32,64,96"}
 remarks:
-  description: What else the operator should know, such as another program that sets the same.
+  description: Warnings, such as that another program changes the same settings.
   returned: success
   type: list
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import sysfs
 
 SPEC = dict(
@@ -136,7 +136,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("sysfs", SPEC, sysfs)
+    run_knob_module("sysfs", SPEC, sysfs)
 
 
 if __name__ == "__main__":

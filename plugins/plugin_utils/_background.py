@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Modules that may take hours run in the background of their host, so that no connection has to last as long.
+"""Actions of modules that may take hours: the module runs in the background of its host, and the action polls the host.
 
-A connection over which nothing goes is cut by many firewalls within minutes, and the play would fail. Here the
-controller asks every few seconds, goes on when a connection was lost, and shows how far the module is. What the module
-itself does, and what it returns, is the same.
+A connection without traffic is cut by many firewalls within minutes, and the play would fail. Here the controller polls
+every few seconds, reconnects when the connection was lost, and shows the progress of the module. The work and the
+result of the module stay the same.
 """
 
 from __future__ import annotations
@@ -24,100 +23,116 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.progress imp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Seconds after which a module is ended. It only bounds what a lost controller leaves behind.
-LIMIT = 2 * 24 * 3600
-#: Seconds before the first question, for most modules end at once; and how often progress is shown.
-FIRST, SHOWN = 0.3, 15.0
-#: How much longer each pause is than the one before. A play ends soon after its module, whatever time that took.
-GROWTH = 1.25
-#: For how many seconds a host may be out of reach.
-LOST = 600.0
-#: What is in the file of a job, in these words, until the module has ended.
-RUNNING = '"finished": *\\(0\\|false\\)'
-#: What a job adds to the result of its module.
-OF_THE_JOB = ("ansible_job_id", "results_file", "started", "finished")
-WIDTH = 160
+#: Timeout of a module in seconds; it only ends a module whose controller was lost.
+MODULE_TIMEOUT = 2 * 24 * 3600
+#: Seconds before the first poll, because most modules end at once, and between two lines of progress.
+FIRST_PAUSE, PROGRESS_INTERVAL = 0.3, 15.0
+#: Growth of the pause between polls, so that a play ends soon after its module, however long that took.
+PAUSE_GROWTH = 1.25
+#: Seconds for which a host may be unreachable.
+MAX_UNREACHABLE = 600.0
+#: A pattern that matches the result file of a job until the module has ended.
+RUNNING_PATTERN = '"finished": *\\(0\\|false\\)'
+#: Keys that a background job adds to the result of its module.
+JOB_KEYS = ("ansible_job_id", "results_file", "started", "finished")
+MAX_LINE = 160
 
 
-class InBackground(ActionBase):  # type: ignore[misc]  # ansible-core has no annotations
-    """Runs the module of its name, and shows a line that a command of the host prints about it."""
+class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no annotations
+    """An action that runs the module of the same name in the background, and shows the progress of the module."""
 
     _supports_check_mode = True
     _supports_async = True
-    #: Seconds between two questions at most.
-    longest = 5.0
+    #: Seconds between two polls at most.
+    longest_pause = 5.0
 
-    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the arguments for the module, and the command that prints how far it is."""
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the arguments for the module, and the shell command that prints its progress on the host."""
         raise NotImplementedError
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module; with a task's own async, or in check mode, as any other."""
+        """Run the module in the background and show its progress; in check mode, or with async, only run it."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
-        given = dict(self._task.args)
+        options = dict(self._task.args)
         if self._task.async_val or self._task.check_mode:
-            wrapped = self._task.async_val
-            return {**result, **self._execute_module(module_args=given, task_vars=variables, wrap_async=wrapped)}
-        arguments, command = self.prepared(given)
-        self._task.async_val = LIMIT
+            is_async = self._task.async_val
+            return {**result, **self._execute_module(module_args=options, task_vars=variables, wrap_async=is_async)}
+        arguments, command = self.job_arguments_and_progress_command(options)
+        self._task.async_val = MODULE_TIMEOUT
         try:
             job = self._execute_module(module_args=arguments, task_vars=variables, wrap_async=True)
         finally:
             self._task.async_val = 0
         if job.get("failed") or not job.get("results_file"):
             return {**result, **job}
-        self._wait(job["results_file"], command, str(variables.get("inventory_hostname", "")))
-        return {**result, **self._collected(job, variables)}
+        self._show_progress_until_module_ends(
+            job["results_file"], command, str(variables.get("inventory_hostname", ""))
+        )
+        return {**result, **self._fetch_and_remove_result_file(job, variables)}
 
-    def _wait(self, file: str, command: str, host: str) -> None:
-        """Wait until the module has ended, and show what changes meanwhile."""
-        ended = f"grep -qs {shlex.quote(RUNNING)} {shlex.quote(file)} || exit 9"
+    def _show_progress_until_module_ends(self, result_file: str, progress_command: str, host: str) -> None:
+        """Wait until the module has ended, and show a line of its progress now and then."""
+        ended = f"grep -qs {shlex.quote(RUNNING_PATTERN)} {shlex.quote(result_file)} || exit 9"
         begun = reached = shown = time.monotonic()
-        pause, last = FIRST, ""
+        pause, last_line = FIRST_PAUSE, ""
         while True:
             time.sleep(pause)
-            pause = min(GROWTH * pause, self.longest)
+            pause = min(PAUSE_GROWTH * pause, self.longest_pause)
             now = time.monotonic()
-            # How far it is can cost the host more than whether it ended, so that is asked only when it can be shown.
-            due = now - shown >= SHOWN and not self._task.no_log
-            question = f"{ended}; {command}; true" if due else ended
+            # The progress command can cost the host more than the poll, so it runs only when its line can be shown.
+            is_due = now - shown >= PROGRESS_INTERVAL and not self._task.no_log
+            question = f"{ended}; {progress_command}; true" if is_due else ended
             try:
                 answer: Mapping[str, Any] = self._low_level_execute_command(question)
             except AnsibleConnectionFailure:
-                if now - reached > LOST:
+                if now - reached > MAX_UNREACHABLE:
                     raise
                 self._connection.reset()
                 continue
             reached = now
             if answer["rc"]:
                 return
-            line = _plain(answer["stdout"])
-            if due and line and line != last:
-                shown, last = now, line
+            line = _last_line_without_unprintable(answer["stdout"])
+            if is_due and line and line != last_line:
+                shown, last_line = now, line
                 self._display.display(f"{host}: {line} ({now - begun:.0f} s)")
 
-    def _collected(self, job: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def _fetch_and_remove_result_file(self, job: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a module that has ended, and remove the file that holds it."""
-        where = {"jid": job["ansible_job_id"], "_async_dir": os.path.dirname(job["results_file"])}
+        question = {"jid": job["ansible_job_id"], "_async_dir": os.path.dirname(job["results_file"])}
         status = "ansible.legacy.async_status"
-        done: dict[str, Any] = self._execute_module(module_name=status, module_args=where, task_vars=variables)
+        answer: dict[str, Any] = self._execute_module(module_name=status, module_args=question, task_vars=variables)
         self._low_level_execute_command(f"rm -f {shlex.quote(job['results_file'])}")
-        return {key: value for key, value in done.items() if key not in OF_THE_JOB}
+        return {key: value for key, value in answer.items() if key not in JOB_KEYS}
 
 
-def _plain(text: str) -> str:
-    """Return the last line of a text without what a terminal would take for a command."""
+def _last_line_without_unprintable(text: str) -> str:
+    """Return the last line that is not blank, shortened, and without characters that a terminal would interpret."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return "".join(char for char in lines[-1] if char.isprintable()).strip()[:WIDTH] if lines else ""
+    return "".join(char for char in lines[-1] if char.isprintable()).strip()[:MAX_LINE] if lines else ""
 
 
-class Measuring(InBackground):
-    """A module that measures an instance, which takes minutes or hours, and writes down how far it is."""
+class MeasuringAction(BackgroundAction):
+    """An action of a module that measures an instance for minutes or hours, and writes its progress into a file."""
 
-    #: A question takes processor time of the host, and a round is void where others take 2 percent.
-    longest = 30.0
+    #: Polls are rare, because a poll takes CPU time of the host, and a round in which other programs take 2 percent is
+    #: discarded.
+    longest_pause = 30.0
 
-    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Print the line of the run."""
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         return arguments, f"cat {FILE} 2>/dev/null"
+
+
+class StartingInstances(BackgroundAction):
+    """An action of a module that starts instances, which read their models for minutes."""
+
+    #: A pattern of the names of the units that are started.
+    units = ""
+
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the arguments, and the command that prints each starting unit with the last line of its journal."""
+        return arguments, (
+            f"systemctl list-units --plain --no-legend --state=activating '{self.units}' | cut -d ' ' -f 1 | while "
+            'read -r unit; do echo "$unit: $(journalctl -q --no-pager --lines 1 --output cat --unit "$unit")"; done'
+        )

@@ -1,111 +1,58 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variables that the roles and playbooks of the collection read, and the misspelt ones of an inventory.
-
-Those of roles stand in their argument specs, those of playbooks in ``PLAYBOOK_VARIABLES`` and in docs/variables.md.
-"""
+"""The variables of the playbooks and roles, and the search for misspelt ones in an inventory."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import find_similar
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import find_most_similar_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ROLES = Path(__file__).parents[2] / "roles"
-#: Variables that playbooks or several roles read, beside those of the argument specs -> what each is.
-PLAYBOOK_VARIABLES = {
-    "epyc_foreign_variables": "names that look like ours and belong to somebody else, which are no misspelt ones then",
-    "epyc_reboot_batches": "how many hosts `reboot.yml` reboots at a time",
-    "epyc_reboot_force": "whether a host is rebooted though others need it",
-    "epyc_reboot_ok": "whether `reboot.yml` may reboot; without it, it only looks",
-    "epyc_repair_batch": "how many hosts `repair.yml` repairs at a time",
-    "epyc_repair_host": "the one host that `repair.yml` may repair, as an alert names it",
-    "epyc_repair_most": "how many hosts may need a repair before `repair.yml` asks a person",
-    "epyc_repair_roles": "the roles whose settings `repair.yml` repairs",
-    "epyc_restore_history": "whether `restore.yml` also removes the history of the host",
-    "epyc_restore_instances": "whether `restore.yml` also removes instances of llama.cpp",
-    "epyc_restore_layers": "the layers that `restore.yml` undoes; without it, all",
-    "epyc_restore_without_originals": "whether `restore.yml` goes on where the record of originals is lost",
-    "epyc_roll_batches": "how many hosts `roll.yml` takes at a time",
-    "epyc_steps": "the layers of `site.yml` that a host is to have",
-    "epyc_undo_unasked": "whether a layer puts back what it set once and is asked for no more",
-    "site_batches": "how many hosts `site.yml` takes at a time",
-    "site_failures": "the percentage of a batch that may fail before `site.yml` ends",
-    "site_hosts": "the hosts of `site.yml`",
-}
-#: What tasks note under such names while a playbook runs.
-SUFFIX_OF_RESULTS = "_result"
-NOTED = {"reboot_before", "reboot_command", "site_asked", "site_last_run", "site_layers", "site_refusals", "site_steps"}
-#: Ansible's own.
-OF_ANSIBLE = {"group_names"}
-#: Prefixes that are everyday words: others have such variables, too, so only what looks like one of ours is refused.
-EVERYDAY = (
-    "base_",
-    "bios_",
-    "cat_",
-    "gateway_",
-    "group_",
-    "irq_",
-    "monitoring_",
-    "plan_",
-    "prerequisites_",
-    "reboot_",
-    "site_",
-    "verify_",
-)
-#: How alike a name with such a prefix has to be to one of ours, from 0 to 1.
-MISSPELT = 0.85
+PLAYBOOKS = ROLES.with_name("playbooks")
+#: The beginning of the name of every role and variable.
+PREFIX = "epyc_"
 
 
-def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) -> list[str]:
-    """Return a sentence for each name that has a prefix of ours and is no variable of ours.
+def unknown_variable_messages(variable_names: Iterable[str], foreign_names: Iterable[str] = ()) -> list[str]:
+    """Return a sentence for each name that begins with ``epyc_`` and is no variable of the collection.
 
-    With a prefix that is an everyday word, only a name that is nearly one of ours is in it.
+    Names in ``foreign_names`` are never refused.
     """
-    known = known_variables()
-    prefixes = (*(f"{role}_" for role in role_names()), "epyc_", "site_")
-    kept = {*known, *PLAYBOOK_VARIABLES, *NOTED, *OF_ANSIBLE, *foreign}
+    known = list_collection_variables()
     sentences = []
-    for name in sorted({str(name) for name in names} - kept):
-        if not name.startswith(prefixes) or name.endswith(SUFFIX_OF_RESULTS):
+    for name in sorted({str(name) for name in variable_names} - known - {*foreign_names}):
+        if not name.startswith(PREFIX):
             continue
-        everyday = not name.startswith(tuple(prefix for prefix in prefixes if prefix not in EVERYDAY))
-        near = find_similar(name, {*known, *PLAYBOOK_VARIABLES}, MISSPELT if everyday else 0.6)
-        if near:
-            sentences.append(f"There is no variable {name}; did you mean {near}?")
-        elif not everyday:
-            sentences.append(
-                f"There is no variable {name}, and names that begin so are the collection's: docs/variables.md lists "
-                "them. Rename one of your own, or name it in epyc_foreign_variables."
-            )
+        similar = find_most_similar_word(name, known)
+        sentences.append(
+            f"There is no variable {name}; did you mean {similar}?"
+            if similar
+            else f"There is no variable {name}, and names that begin so belong to the collection: docs/variables.md "
+            "lists them. Rename a variable of your own, or list it in epyc_foreign_variables."
+        )
     return sentences
 
 
 @cache
-def role_names() -> tuple[str, ...]:
-    """Return the roles of the collection."""
-    return tuple(sorted(path.parents[1].name for path in ROLES.glob("*/meta/argument_specs.yml")))
+def list_collection_variables() -> frozenset[str]:
+    """Return the names of the variables that the playbooks and roles read or set."""
+    texts = (path.read_text(encoding="utf-8") for folder in (PLAYBOOKS, ROLES) for path in folder.rglob("*.yml"))
+    return frozenset(name for text in texts for name in re.findall(rf"\b{PREFIX}\w+", text))
 
 
 @cache
-def read_argument_specs(role: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the entry points of a role, each with its options."""
-    text = (ROLES / role / "meta/argument_specs.yml").read_text(encoding="utf-8")
+def read_argument_specs(layer: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the argument specs of the role of a layer: its entry points, each with its options."""
+    text = (ROLES / f"{PREFIX}{layer}" / "meta/main.yml").read_text(encoding="utf-8")
     specs: Mapping[str, Mapping[str, Any]] = yaml_load(text)["argument_specs"]
     return specs
-
-
-@cache
-def known_variables() -> frozenset[str]:
-    """Return the variables of all roles."""
-    specs = [entry for role in role_names() for entry in read_argument_specs(role).values()]
-    return frozenset(name for entry in specs for name in entry.get("options", {}))

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.chromium import Page
-from vepyc import play, venvs
+from tools.pictures.chromium import Page
+from vepyc import playbook_runs, venvs
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 1800
@@ -27,7 +27,7 @@ Run = Callable[..., str]
 
 
 #: For every outside tool.
-VARIABLES = {"PATH": venvs.search_path(), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
+VARIABLES = {"PATH": venvs.program_search_path(), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +40,7 @@ def run() -> Run:
         if not shutil.which(command[0], path=variables["PATH"]):
             pytest.fail(f"{line}\n{command[0]} is not installed: run `make setup`", pytrace=False)
         try:
-            done = play.run(*command, cwd=cwd, timeout=TIMEOUT, **variables)
+            done = playbook_runs.run_command(*command, cwd=cwd, timeout=TIMEOUT, **variables)
         except subprocess.TimeoutExpired as error:
             output = error.stdout.decode(errors="replace") if error.stdout else ""
             pytest.fail(f"{line}\n{output}\nstill running after {TIMEOUT} s", pytrace=False)
@@ -58,19 +58,19 @@ def browser() -> Iterator[Page]:
         yield page
 
 
-def opened(browser: Page, file: Path, text: str) -> Page:
+def open_page(browser: Page, file: Path, text: str) -> Page:
     """Write a page to a file and open it, light and on a screen, whatever the test before this one did."""
     file.write_text(text, encoding="utf-8")
-    browser.dark(False)
-    browser.paper(False)
-    browser.open(file)
+    browser.emulate_dark_preference(False)
+    browser.emulate_print(False)
+    browser.open_file(file)
     return browser
 
 
 @pytest.fixture(scope="session")
 def pythons() -> dict[str, str]:
     """Return where the Pythons are that work here, of those that a managed host may have, oldest first."""
-    return venvs.pythons()
+    return venvs.find_pythons()
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +120,7 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
         yield root
 
 
-def build(run: Run, tree: Path, folder: Path) -> Path:
+def build_archive(run: Run, tree: Path, folder: Path) -> Path:
     """Return the archive that users install, made of this tree."""
     run("ansible-galaxy", "collection", "build", "--output-path", str(folder), str(tree))
     (archive,) = folder.glob("sovereign-epyc-*.tar.gz")
@@ -130,7 +130,7 @@ def build(run: Run, tree: Path, folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def archive(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive of this clone, with whatever lies about in it."""
-    return build(run, ROOT, tmp_path_factory.mktemp("archive"))
+    return build_archive(run, ROOT, tmp_path_factory.mktemp("archive"))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from tools.chromium import Page
+from tools.pictures.chromium import Page
 
 LIGHT = """
           const rgb = text => text.match(/[\\d.]+/g).map(Number);
@@ -17,9 +17,9 @@ LIGHT = """
 """
 
 
-def contrasts(page: Page) -> list[tuple[float, str]]:
+def text_contrasts(page: Page) -> list[tuple[float, str]]:
     """Return the contrast of each text that is to be seen, with the class or the name of its element."""
-    ratios: list[tuple[float, str]] = page.run(f"""
+    ratios: list[tuple[float, str]] = page.evaluate_javascript(f"""
         (() => {{ {LIGHT}
           const ground = node => {{ while (node && (rgb(getComputedStyle(node).backgroundColor)[3] ?? 1) === 0)
             node = node.parentElement; return getComputedStyle(node ?? document.body).backgroundColor; }};
@@ -32,9 +32,9 @@ def contrasts(page: Page) -> list[tuple[float, str]]:
     return ratios
 
 
-def letters(page: Page) -> dict[str, float]:
+def map_letter_contrasts(page: Page) -> dict[str, float]:
     """Return the contrast of the letters on a map with each kind of cell that it has."""
-    ratios: dict[str, float] = page.run(f"""
+    ratios: dict[str, float] = page.evaluate_javascript(f"""
         (() => {{ {LIGHT}
           const text = light(getComputedStyle(document.querySelector('.map .letters')).fill);
           return Object.fromEntries([...document.querySelectorAll('.map rect[class]')]

@@ -18,15 +18,15 @@ STATES = ("untuned host", "half tuned host", "stopped server", "missing layer", 
 SERVING = ("missing layer", "clean host")
 #: What the inventory says of each host.
 VARIABLES: dict[str, Any] = {
-    "llama_instances": [
-        {"name": "chat", "model": "/srv/models/x.gguf", "port": 8080, "alias": "x", "host": "{{ group_address }}"}
+    "epyc_llama_instances": [
+        {"name": "chat", "model": "/srv/models/x.gguf", "port": 8080, "alias": "x", "host": "{{ epyc_group_address }}"}
     ],
-    "group_address": "10.0.0.1",
+    "epyc_group_address": "10.0.0.1",
     "epyc_steps": ["numa"],
-    "gateway_open": True,
-    "gateway_peers": [],
-    "gateway_plain_http": True,
-    "gateway_ready_timeout": 2,
+    "epyc_gateway_open": True,
+    "epyc_gateway_peers": [],
+    "epyc_gateway_plain_http": True,
+    "epyc_gateway_ready_timeout": 2,
 }
 ACTION = """\
 import json
@@ -59,7 +59,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "all": {"text": "The checklist.", "complaints": ["Something is not as configured."], "pending_reboot": []},
         **in_states(("clean host",), CLEAN, NOT_CLEAN),
     },
-    "epyc_drift": {
+    "epyc_drift_info": {
         "all": {"lines": ["cat: not in force", "Run site.yml --tags cat for it"]},
         **in_states(("clean host",), CLEAN, NOT_CLEAN),
     },
@@ -72,7 +72,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         }
     },
     "epyc_preflight": {"all": {"refusals": []}},
-    "epyc_recommend": {"all": {"text": "llama_instances: []"}},
+    "epyc_recommend_info": {"all": {"text": "epyc_llama_instances: []"}},
     "epyc_last_run": {"all": {"holds": False}},
     "epyc_history": {"all": {"run": "20261129T091000Z"}},
     "llama_ask": in_states(SERVING, {**MEASURED, "unit": "llama-chat.service", "complaints": []}, FAILED),
@@ -83,18 +83,19 @@ ANSWERS: dict[str, dict[str, Any]] = {
     **{
         name: {}
         for name in (
-            "epyc_engine",
+            "epyc_host_tool",
             "epyc_restore",
             "gateway_member",
             "llama_rpc_worker",
             "llama_server",
+            "vllm_server",
             "stand_in_file",
             "sysfs_settings",
         )
     },
 }
 #: Files whose tasks call modules of Ansible on the host.
-REPLACED = {"playbooks/restore.yml": "file", "roles/gateway/tasks/ready.yml": "uri"}
+REPLACED = {"playbooks/restore.yml": "file", "roles/epyc_gateway/tasks/ready.yml": "uri"}
 
 
 def write_collection(folder: Path) -> None:
@@ -107,7 +108,7 @@ def write_collection(folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / name).read_text()
         path.write_text(text.replace(f"ansible.builtin.{module}:", f"sovereign.epyc.stand_in_{module}:"))
-    folders = ("", "plugins", "playbooks", "roles", "roles/gateway", "roles/gateway/tasks")
+    folders = ("", "plugins", "playbooks", "roles", "roles/epyc_gateway", "roles/epyc_gateway/tasks")
     for path in [path for name in folders for path in (ROOT / name).glob("[!.]*")]:
         link = collection / path.relative_to(ROOT)
         if not link.exists() and path.name != "collections":

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import sin
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 
 
 class Prometheus(ThreadingHTTPServer):
@@ -41,7 +41,7 @@ class Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, dummy, words = self.path.partition("?")
         query = urllib.parse.parse_qs(words)["query"][0]
-        (name,) = [name for name, text in _serving_page.QUERIES.items() if text == query]
+        (name,) = [name for name, text in serving_html.QUERIES.items() if text == query]
         found = self.server.samples.get(name, [])
         if path.endswith("/query_range"):
             hour = [[at, text] for at, text in enumerate(self.server.hour)]
@@ -59,7 +59,7 @@ class Answer(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def fleet(hosts: int, model: str = "<b>m</b>") -> dict[str, list[tuple[dict[str, str], float]]]:
+def make_fleet_metrics(hosts: int, model: str = "<b>m</b>") -> dict[str, list[tuple[dict[str, str], float]]]:
     """Hosts with one instance each; every tenth is down, and every seventh has drifted in two settings."""
     names = [f"epyc-{number:03d}" for number in range(1, hosts + 1)]
     of = {name: {"host": name, "service": "chat", "model": model} for name in names}

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT, VARIABLES
 
@@ -44,11 +44,11 @@ ANSWERS = {
     " if step.get('arm') == '' or asked['stop'] and not step and host == 'breaks'"
     f" else {{'changed': True, 'clean': True, 'reboot': True, 'text': '', 'booted': {{'arm': {AFTER}.get("
     "step.get('arm', '')) or '', 'boot_id': '1', 'round': 1}}",
-    "epyc_verify": "{'clean': True, 'boot_service': 'done', 'boot_id': '2', 'text': '', 'pending_reboot': []}",
+    "epyc_verify": "{'clean': True, 'boot_service': 'done', 'boot': {'id': '2'}, 'text': '', 'pending_reboot': []}",
     "reboot": "{'changed': True, 'rebooted': True}",
 }
 HERE = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
-OK = ("-e", "ablation_reboots=true", "-e", "epyc_reboot_ok=true")
+OK = ("-e", "epyc_ablation_reboots=true", "-e", "epyc_reboot_ok=true")
 BOOK, BOOT, REBOOT = "sovereign.epyc.ablation", "llama_ablation_boot", "reboot"
 
 
@@ -71,8 +71,8 @@ class Controller:
         shared.mkdir()
         for path in ROOT.glob("roles/*"):
             (shared / path.name).symlink_to(path)
-        (shared / "reboot").unlink()
-        for path in ROOT.glob("roles/reboot/**/*"):
+        (shared / "epyc_reboot").unlink()
+        for path in ROOT.glob("roles/epyc_reboot/**/*"):
             if path.is_file():
                 copy = shared / path.relative_to(ROOT / "roles")
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ class Controller:
             text = ACTION.replace("NAME", name).replace("ANSWER", answer)
             (collection / f"plugins/action/{name}.py").write_text(text)
 
-    def play(self, *words: str) -> tuple[play.Play, list[tuple[str, Any]]]:
+    def play(self, *words: str) -> tuple[playbook_runs.PlaybookRun, list[tuple[str, Any]]]:
         """Run the playbook; return it, and which modules were called, with the arm that was booted into."""
         record = self.folder / "record.jsonl"
         record.unlink(missing_ok=True)
@@ -93,11 +93,13 @@ class Controller:
             "ANSIBLE_CALLBACKS_ENABLED": "record",
             "RECORD_FILE": str(record),
         }
-        done = play.run("ansible-playbook", "-i", str(self.folder / "hosts.json"), BOOK, *words, **variables)
+        done = playbook_runs.run_command(
+            "ansible-playbook", "-i", str(self.folder / "hosts.json"), BOOK, *words, **variables
+        )
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         results = [json.loads(line) for line in record.read_text().splitlines()]
         told = [(name, arm) for dummy, name, arm in map(json.loads, lines)]
-        return play.Play(done.returncode, done.stdout, results), told
+        return playbook_runs.PlaybookRun(done.returncode, done.stdout, results), told
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +108,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
 
 
 def test_reboots_that_are_not_allowed_are_refused_before_anything(controller: Controller) -> None:
-    played, told = controller.play("-l", "goes", "-e", "ablation_reboots=true")
+    played, told = controller.play("-l", "goes", "-e", "epyc_ablation_reboots=true")
     assert played.returncode == 2 and told == []
     assert "nothing is rebooted without epyc_reboot_ok=true. Nothing was measured." in played.output
 
@@ -124,7 +126,7 @@ def test_a_reboot_comes_between_two_calls_until_all_is_back(controller: Controll
     arms = [False, "tuned", "without nohz_full", ""]
     between = [(REBOOT, None), (BOOT, None)]
     assert calls == [one for arm in arms for one in ((BOOT, arm), between[0])][:-1]
-    (shown,) = played["Show what pays"]["results"]
+    (shown,) = played["Show the reports"]["results"]
     assert shown["msg"] == "after"
 
 
@@ -133,9 +135,9 @@ def test_a_failure_brings_all_back_before_it_is_told(controller: Controller) -> 
     played, told = controller.play("-l", "breaks", *OK)
     assert played.returncode == 2
     assert [arm for name, arm in told if name == BOOT] == [False, "tuned", True]
-    said = played["Fail where the boots ended early"]["msg"]
+    said = played["Fail if the boots ended early"]["msg"]
     assert said == (
-        "At 'Measure what was booted into, and prepare the next boot': It does not serve. All was put back. What was "
+        "At 'Measure the arm of this boot, and prepare the next boot': It does not serve. All was put back. What was "
         "measured until then is in /run.json."
     )
 

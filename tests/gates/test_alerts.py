@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from vepyc import packages
+from vepyc.images import debian_packages
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "roles/monitoring/files/sovereign-epyc.rules.yml"
+RULES = ROOT / "roles/epyc_monitoring/files/sovereign-epyc.rules.yml"
 DOCUMENT = ROOT / "docs/monitoring.md"
 LLAMA = 'job="llama", instance="10.0.0.1:8080", host="one", service="chat", model="m", speculation="ngram"'
 PLAIN = LLAMA.replace('"ngram"', '"none"')
@@ -42,29 +42,29 @@ class Case(NamedTuple):
     step: int = 1
 
 
-def grows(by: float, steps: int) -> str:
+def growing_series(by: float, steps: int) -> str:
     return f"0+{by}x{steps}"
 
 
-def drafts(wrong: float) -> dict[str, str]:
+def draft_counters(wrong: float) -> dict[str, str]:
     """Counters of a week of which 8 of 10 guesses were right, and of half a day with so many."""
     first, then = WEEK, 72
     accepted = f"0+8x{first} {8 * first + wrong}+{wrong}x{then}"
     return {
-        f"llamacpp:spec_decode_num_draft_tokens_total{{{LLAMA}}}": grows(10, first + then),
+        f"llamacpp:spec_decode_num_draft_tokens_total{{{LLAMA}}}": growing_series(10, first + then),
         f"llamacpp:spec_decode_num_accepted_tokens_total{{{LLAMA}}}": accepted,
     }
 
 
-def seconds(then: float) -> dict[str, str]:
+def token_time_counters(then: float) -> dict[str, str]:
     """Counters of a week with 20 ms for a token, and of an hour with another time."""
     return {
-        f"llamacpp:tokens_predicted_total{{{LLAMA}}}": grows(100, WEEK + 12),
+        f"llamacpp:tokens_predicted_total{{{LLAMA}}}": growing_series(100, WEEK + 12),
         f"llamacpp:tokens_predicted_seconds_total{{{LLAMA}}}": f"0+2x{WEEK} {2 * WEEK + 100 * then}+{100 * then}x12",
     }
 
 
-def servers(up: int) -> dict[str, str]:
+def server_states(up: int) -> dict[str, str]:
     """Two hosts behind a model, of which so many are up."""
     rows = {
         f'haproxy_server_status{{{GATEWAY}, proxy="model_m", server="{name}", state="UP"}}': f"{int(number < up)}x30"
@@ -108,16 +108,16 @@ CASES: dict[str, Case] = {
         "Look whether one runs and its node_exporter answers.",
     ),
     "EpycModelGone": Case(
-        servers(0),
-        servers(1),
+        server_states(0),
+        server_states(1),
         20,
         OF_MODEL,
         "No host serves model_m at the gateway gate.",
         "Bring one of its hosts back, or take the model out of the inventory and run gateway.yml.",
     ),
     "EpycLastReplica": Case(
-        servers(1),
-        servers(2),
+        server_states(1),
+        server_states(2),
         20,
         OF_MODEL,
         "One host alone serves model_m at the gateway gate.",
@@ -141,11 +141,11 @@ CASES: dict[str, Case] = {
     ),
     "EpycNoSpeculation": Case(
         {
-            f"llamacpp:tokens_predicted_total{{{LLAMA}}}": grows(100, 90),
+            f"llamacpp:tokens_predicted_total{{{LLAMA}}}": growing_series(100, 90),
             f"llamacpp:spec_decode_num_drafts_total{{{LLAMA}}}": "7x90",
         },
         {
-            f"llamacpp:tokens_predicted_total{{{PLAIN}}}": grows(100, 90),
+            f"llamacpp:tokens_predicted_total{{{PLAIN}}}": growing_series(100, 90),
             f"llamacpp:spec_decode_num_drafts_total{{{PLAIN}}}": "7x90",
         },
         80,
@@ -154,8 +154,8 @@ CASES: dict[str, Case] = {
         "Run verify.yml for one: it says whether the draft was dropped.",
     ),
     "EpycAcceptanceHalved": Case(
-        drafts(2),
-        drafts(6),
+        draft_counters(2),
+        draft_counters(6),
         WEEK + 24,
         LLAMA,
         "Of what chat on one guesses, 20% is right, half of its week.",
@@ -163,8 +163,8 @@ CASES: dict[str, Case] = {
         LONG,
     ),
     "EpycSlower": Case(
-        seconds(0.04),
-        seconds(0.025),
+        token_time_counters(0.04),
+        token_time_counters(0.025),
         WEEK + 9,
         LLAMA,
         "A token of chat on one takes 40ms, half as long again as in its week.",
@@ -188,7 +188,7 @@ CASES: dict[str, Case] = {
         "Find out who: another tool, a tuned profile, a script at boot. Or change what the inventory asks for.",
     ),
     "EpycUntunedServes": Case(
-        {f'{DRIFT}, status="drift"}}': "1x90", f"llamacpp:tokens_predicted_total{{{LLAMA}}}": grows(10, 90)},
+        {f'{DRIFT}, status="drift"}}': "1x90", f"llamacpp:tokens_predicted_total{{{LLAMA}}}": growing_series(10, 90)},
         {f'{DRIFT}, status="drift"}}': "1x90", f"llamacpp:tokens_predicted_total{{{LLAMA}}}": "900x90"},
         80,
         'host="one"',
@@ -214,7 +214,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def alerts() -> dict[str, dict[str, Any]]:
+def load_alerts() -> dict[str, dict[str, Any]]:
     groups = yaml.safe_load(RULES.read_text())["groups"]
     return {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}
 
@@ -222,7 +222,7 @@ def alerts() -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="session")
 def promtool() -> Path:
     """That of Debian, which is one file: its package is only unpacked."""
-    return packages.extracted("trixie", "promtool") / "usr/bin/promtool"
+    return debian_packages.ensure_extracted("trixie", "promtool") / "usr/bin/promtool"
 
 
 def run(promtool: Path, *words: object) -> str:
@@ -236,9 +236,9 @@ def test_promtool_takes_the_rules(promtool: Path) -> None:
 
 def test_each_alert_has_a_case_and_a_line_in_the_document() -> None:
     rows = re.findall(r"^\| `(Epyc\w+)` \| ([^|]+) \|", DOCUMENT.read_text(), re.MULTILINE)
-    assert set(alerts()) == set(CASES) == {name for name, dummy in rows}
+    assert set(load_alerts()) == set(CASES) == {name for name, dummy in rows}
     for name, after in rows:
-        said = alerts()[name].get("for")
+        said = load_alerts()[name].get("for")
         assert said is None or after == f"{said[:-1]} {'h' if said[-1] == 'h' else 'min'}"
 
 
@@ -250,7 +250,7 @@ def labels_of(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", CASES)
 def test_an_alert(promtool: Path, tmp_path: Path, name: str) -> None:
     case = CASES[name]
-    severity = alerts()[name]["labels"]["severity"]
+    severity = load_alerts()[name]["labels"]["severity"]
     fired = {
         "exp_labels": {**labels_of(case.labels), "severity": severity},
         "exp_annotations": {"summary": case.summary, "action": case.action},

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics, _bench_page
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics, run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PLAYBOOK = "playbooks/analyse.yml"
 
 
-def play(run: Callable[..., str], *words: str, check: bool = False) -> str:
+def run_analysis(run: Callable[..., str], *words: str, check: bool = False) -> str:
     extra = [word for one in words for word in ("-e", one)]
     return run("ansible-playbook", "-i", "localhost,", PLAYBOOK, *extra, *(["--check"] if check else []))
 
@@ -32,29 +32,34 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     data["fingerprint"]["sku"] = "{{ 6 * 7 }} {% if %}"
     source, page, metrics = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "run.prom"
     source.write_text(json.dumps(data))
-    words = (f"analyse_file={source}", f"analyse_page={page}", f"analyse_metrics={metrics}", "analyse_host=there")
-    said = play(run, *words, check=True)
+    words = (
+        f"epyc_analyse_file={source}",
+        f"epyc_analyse_page={page}",
+        f"epyc_analyse_metrics={metrics}",
+        "epyc_analyse_host=there",
+    )
+    said = run_analysis(run, *words, check=True)
     assert not page.exists() and not metrics.exists()
-    lines = analyse.report(data).splitlines()
+    lines = ablation_report.render_report_of_any_run(data).splitlines()
     assert [line for line in lines if line not in said] == []
-    play(run, *words)
-    assert page.read_text() == _bench_page.render(data)
-    assert metrics.read_text() == _bench_metrics.render(data, "there")
+    run_analysis(run, *words)
+    assert page.read_text() == run_page.render_run_page(data)
+    assert metrics.read_text() == run_metrics.render_run_metrics(data, "there")
 
 
 def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{}")
     cases = {
-        (): "Say with analyse_file which run",
-        (f"analyse_file={bad}",): "This is no document of a run: schema is missing",
+        (): "Say with epyc_analyse_file which run",
+        (f"epyc_analyse_file={bad}",): "This is no document of a run: schema is missing",
         (
-            f"analyse_file={bad}",
-            "analyse_page=",
-        ): "analyse_page and analyse_metrics must be paths of files on the controller.",
+            f"epyc_analyse_file={bad}",
+            "epyc_analyse_page=",
+        ): "epyc_analyse_page and epyc_analyse_metrics must be paths of files on the controller.",
     }
     for words, why in cases.items():
         with pytest.raises(pytest.fail.Exception) as caught:
-            play(run, *words)
+            run_analysis(run, *words)
         assert why in " ".join(str(caught.value).split()), words
     assert [one.name for one in tmp_path.iterdir()] == ["bad.json"]

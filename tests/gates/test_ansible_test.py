@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.paths import locked
+from vepyc.paths import hold_lock
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("get_pip", "alone")]
 
@@ -36,7 +36,7 @@ subprocess.check_call([sys.executable, "-m", "pip", "install", "--disable-pip-ve
 @pytest.fixture(scope="module")
 def alone() -> Iterator[None]:
     """Wait for the runs of other clones: some environments that ansible-test makes are in the home folder, for all."""
-    with locked("ansible-test"):
+    with hold_lock("ansible-test"):
         yield
 
 
@@ -72,4 +72,4 @@ def test_units(run: Callable[..., str], shipped: Path, pythons: dict[str, str]) 
     """
     python = next(iter(pythons))
     said = run("ansible-test", "units", "--venv", "--color", "no", "--python", python, cwd=shipped)
-    assert said.count(" passed in ") == 2, f"not both the modules and the engine were tested:\n{said}"
+    assert said.count(" passed in ") == 2, f"not both the modules and the library were tested:\n{said}"

@@ -16,7 +16,7 @@ import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 
-from .conftest import build
+from .conftest import build_archive
 
 ROOT = Path(__file__).parents[2]
 KNOWN = {"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "changelogs"}
@@ -29,7 +29,7 @@ def test_it_holds_nothing_of_the_workshop(archive: Path) -> None:
 
 
 def test_the_engine_has_the_version_of_the_archive() -> None:
-    """A host has no galaxy.yml, so the engine carries the version, and a release changes both."""
+    """A host has no galaxy.yml, so the library carries the version, and a release changes both."""
     assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"] == VERSION
 
 
@@ -43,7 +43,9 @@ def test_a_galaxy_server_would_take_it(run: Callable[..., str], tracked: list[Pa
     with (tree / "galaxy.yml").open("a") as metadata:
         metadata.write("repository: https://git.example.com/sovereign-epyc\n")
     settings = {"GALAXY_IMPORTER_CONFIG": str(ROOT / "tools/galaxy-importer.cfg")}
-    said = run("python", "-m", "galaxy_importer.main", str(build(run, tree, tmp_path)), cwd=tmp_path, env=settings)
+    said = run(
+        "python", "-m", "galaxy_importer.main", str(build_archive(run, tree, tmp_path)), cwd=tmp_path, env=settings
+    )
     complaints = [line for line in said.splitlines() if line.startswith(("WARNING", "ERROR"))]
     assert complaints == []
     assert "Importer processing completed successfully" in said

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import REQUESTS, WITHOUT_REQUESTS
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import REQUESTS_OF_LAYER, WITHOUT_REQUESTS
 from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
 
 from .conftest import ROOT
@@ -21,21 +21,24 @@ VARIABLES = ROOT / "playbooks/vars/asked.yml"
 #: Name -> variables of an inventory.
 INVENTORIES: dict[str, dict[str, Any]] = {
     "nothing said": {},
-    "a text": {"epyc_steps": "base,numa, llama", "llama_instances": [{"name": "chat"}, {"model": "without a name"}]},
-    "JSON as a text": {"epyc_steps": '["numa"]', "llama_instances": [{"name": "chat"}]},
-    "no layer": {"epyc_steps": ["numa", "nosuch"]},
-    "not stored": {"cat_persistent": "no", "irq_persistent": False, "base_state": "absent"},
-    "some roles": {
-        "cpufreq_draft": {},
-        "cpuidle_verify": {"deepest": "C1"},
-        "prefetch_draft": {"l1_stride": "disabled"},
+    "a text": {
+        "epyc_steps": "base,numa, llama",
+        "epyc_llama_instances": [{"name": "chat"}, {"model": "without a name"}],
     },
-    "no roles": {"cpufreq_draft": {}, "cpufreq_verify": {}, "cpufreq_housekeeping": {}},
-    "no value yet": {"cpufreq_draft": "{{ ansible_facts.epyc.nothing }}", "epyc_steps": ["cpufreq"]},
+    "JSON as a text": {"epyc_steps": '["numa"]', "epyc_llama_instances": [{"name": "chat"}]},
+    "no layer": {"epyc_steps": ["numa", "nosuch"]},
+    "not stored": {"epyc_cat_persistent": "no", "epyc_irq_persistent": False, "epyc_base_state": "absent"},
+    "some roles": {
+        "epyc_cpufreq_draft": {},
+        "epyc_cpuidle_verify": {"deepest": "C1"},
+        "epyc_prefetch_draft": {"l1_stride": "disabled"},
+    },
+    "no roles": {"epyc_cpufreq_draft": {}, "epyc_cpufreq_verify": {}, "epyc_cpufreq_housekeeping": {}},
+    "no value yet": {"epyc_cpufreq_draft": "{{ ansible_facts.epyc.nothing }}", "epyc_steps": ["cpufreq"]},
 }
 
 
-def asked(folder: Path) -> dict[str, Any]:
+def options_by_inventory(folder: Path) -> dict[str, Any]:
     """Return by the name of an inventory what it asks for."""
     book = [
         {
@@ -46,7 +49,7 @@ def asked(folder: Path) -> dict[str, Any]:
             "tasks": [
                 {
                     "ansible.builtin.copy": {
-                        "content": "{{ asked | to_json }}",
+                        "content": "{{ epyc_asked | to_json }}",
                         "dest": str(folder / name),
                         "mode": "0600",
                     }
@@ -62,7 +65,7 @@ def asked(folder: Path) -> dict[str, Any]:
 
 
 def test_what_an_inventory_asks_for(tmp_path: Path) -> None:
-    found = asked(tmp_path)
+    found = options_by_inventory(tmp_path)
     layers = {name: row["layers"] for name, row in found.items()}
     usual = {"prerequisites", "base", "bios", "bios_check", "numa", "grub_params", "irq", "cat", "cpufreq", "llama"}
     assert layers["nothing said"].keys() == usual, "nothing is set for idle states and prefetchers by default"
@@ -81,11 +84,11 @@ def test_what_an_inventory_asks_for(tmp_path: Path) -> None:
 def test_it_knows_the_layers_and_their_defaults() -> None:
     variables = yaml.safe_load(VARIABLES.read_text())
     (site,) = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
-    assert variables["asked_default"] == site["vars"]["site_layers"] == [*variables["asked_roles"]]
-    assert {*variables["asked_default"]} == {*REQUESTS, *WITHOUT_REQUESTS}
-    for layer in REQUESTS:
-        defaults = yaml.safe_load((ROOT / f"roles/{layer}/defaults/main.yml").read_text())
-        assert defaults[f"{layer}_persistent"] is True
+    assert variables["epyc_asked_default"] == site["vars"]["epyc_site_layers"] == [*variables["epyc_asked_roles"]]
+    assert {*variables["epyc_asked_default"]} == {*REQUESTS_OF_LAYER, *WITHOUT_REQUESTS}
+    for layer in REQUESTS_OF_LAYER:
+        defaults = yaml.safe_load((ROOT / f"roles/epyc_{layer}/defaults/main.yml").read_text())
+        assert defaults[f"epyc_{layer}_persistent"] is True
         for role in ("draft", "verify", "housekeeping"):
-            of_role = defaults.get(f"{layer}_{role}")
+            of_role = defaults.get(f"epyc_{layer}_{role}")
             assert of_role is None or bool(of_role) == (layer == "cpufreq"), layer

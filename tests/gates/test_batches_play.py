@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT
 
@@ -29,9 +29,11 @@ class ActionModule(ActionBase):
 """
 #: No host takes a connection: a playbook that refuses too little changes nothing.
 NOWHERE = {"ansible_host": "127.0.0.1", "ansible_port": 1}
-INVENTORY = {"all": {"vars": NOWHERE, "hosts": {"one": {}, "two": {}}, "children": {"gateway": {"hosts": {"two": {}}}}}}
+INVENTORY = {
+    "all": {"vars": NOWHERE, "hosts": {"one": {}, "two": {}}, "children": {"epyc_gateway": {"hosts": {"two": {}}}}}
+}
 #: Looks whose ``changed`` a later task reads, as what would change.
-READ_LATER = {"Ask whether units will change", "Ask whether the worker will change"}
+READ_LATER = {"Plan the part of the host in an instance of vLLM", "Ask whether the worker will change"}
 
 #: Under which words plays and blocks have their tasks.
 INNER = ("pre_tasks", "tasks", "post_tasks", "block", "rescue", "always")
@@ -54,7 +56,9 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_play(controller: Path, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = ("ansible-playbook", "-i", str(controller / "hosts.yml"), f"sovereign.epyc.{playbook}", *arguments)
     collections, callbacks = str(controller), "sovereign.epyc.drift"
-    return play.run(*command, cwd=controller, ANSIBLE_COLLECTIONS_PATH=collections, ANSIBLE_CALLBACKS_ENABLED=callbacks)
+    return playbook_runs.run_command(
+        *command, cwd=controller, ANSIBLE_COLLECTIONS_PATH=collections, ANSIBLE_CALLBACKS_ENABLED=callbacks
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
-from tools.chromium import Page
+from tools.pictures.chromium import Page
 
-from .conftest import opened
-from .contrast import LIGHT, contrasts
+from .conftest import open_page
+from .contrast import LIGHT, text_contrasts
 
 #: As long as the name of an arm lets the name of a setting be.
 LONG = "speculation_draft_length_maximum"
@@ -49,39 +49,41 @@ COLLISIONS = """
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of an ablation, just opened."""
     text = json.dumps(bench_documents.ablation()).replace("governor", LONG)
-    return opened(browser, tmp_path / "run.html", _bench_page.render(text))
+    return open_page(browser, tmp_path / "run.html", run_page.render_run_page(text))
 
 
 def test_it_is_read_without_a_network_and_without_a_script(page: Page) -> None:
-    assert page.run("document.querySelector('.headline').innerText") == (
+    assert page.evaluate_javascript("document.querySelector('.headline').innerText") == (
         "On this host 1 of 3 settings pays; together 1.30 (1.29 to 1.31)"
     )
-    assert page.run("document.querySelectorAll('section > svg, section > div > svg').length") == CHARTS
-    assert page.run("[...document.scripts].map(one => one.textContent).join('')") == ""
-    assert [url for url in page.requests() if not url.startswith("file:")] == []
+    assert page.evaluate_javascript("document.querySelectorAll('section > svg, section > div > svg').length") == CHARTS
+    assert page.evaluate_javascript("[...document.scripts].map(one => one.textContent).join('')") == ""
+    assert [url for url in page.requested_addresses() if not url.startswith("file:")] == []
     assert page.errors == []
 
 
 def test_no_word_of_a_chart_runs_over_another_or_out_of_it(page: Page) -> None:
-    assert page.run("document.querySelectorAll('svg.plot text').length") > 60
-    assert page.run(COLLISIONS) == []
+    assert page.evaluate_javascript("document.querySelectorAll('svg.plot text').length") > 60
+    assert page.evaluate_javascript(COLLISIONS) == []
 
 
 def test_page_and_tables_are_as_wide_as_the_window(page: Page) -> None:
-    assert page.run("document.documentElement.scrollWidth <= innerWidth")
-    assert page.run("[...document.querySelectorAll('.wide')].every(one => one.scrollWidth <= one.clientWidth)")
+    assert page.evaluate_javascript("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate_javascript(
+        "[...document.querySelectorAll('.wide')].every(one => one.scrollWidth <= one.clientWidth)"
+    )
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_everything_can_be_read(page: Page, dark: bool) -> None:
-    page.dark(dark)
-    ratios = contrasts(page)
+    page.emulate_dark_preference(dark)
+    ratios = text_contrasts(page)
     assert len(ratios) > 60
     assert [name for ratio, name in ratios if ratio < 4.5] == []
-    drawn = page.run(DRAWN)
+    drawn = page.evaluate_javascript(DRAWN)
     assert drawn["text"] >= 4.5 and min(drawn["mark"], drawn["range"]) >= 3, drawn
     # The charts change with the preference, and not only the page around them.
-    hollow = page.run("getComputedStyle(document.querySelector('.plot .hollow')).fill")
+    hollow = page.evaluate_javascript("getComputedStyle(document.querySelector('.plot .hollow')).fill")
     assert hollow == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
 
 
@@ -89,31 +91,35 @@ def test_what_colours_say_is_said_without_them(page: Page) -> None:
     """Arms have shapes of their own, what is void is hollow, and a verdict is a word with a sign."""
     shapes = "[...document.querySelectorAll('.legend')].map(one => new Set([...one.querySelectorAll('path')]"
     shapes += ".map(path => path.getAttribute('d'))).size === one.querySelectorAll('path').length)"
-    assert page.run(shapes) == [True, True]
-    said = page.run("document.querySelector('section svg').textContent")
+    assert page.evaluate_javascript(shapes) == [True, True]
+    said = page.evaluate_javascript("document.querySelector('section svg').textContent")
     for words in ("\u25b2 pays", "\u25bc hurts", "\u25cf nothing", "\u25c7 not tested"):
         assert words in said, words
-    titles = page.run("[...document.querySelectorAll('.plot .hollow title')].map(one => one.textContent)")
+    titles = page.evaluate_javascript(
+        "[...document.querySelectorAll('.plot .hollow title')].map(one => one.textContent)"
+    )
     void = [words for words in titles if words != "predicted"]
-    assert len(void) > 20 and all("void: steal took 2.0%" in words for words in void)
+    assert len(void) > 20 and all("discarded: the hypervisor took 2.0%" in words for words in void)
 
 
 def test_it_prints_with_all_charts(page: Page) -> None:
-    page.paper(True)
-    assert page.run("[...document.querySelectorAll('section svg')].every(one => one.checkVisibility())")
-    assert page.run("document.querySelectorAll('tbody tr').length") > 30
-    assert len(page.call("Page.printToPDF")["data"]) > 10_000
+    page.emulate_print(True)
+    assert page.evaluate_javascript("[...document.querySelectorAll('section svg')].every(one => one.checkVisibility())")
+    assert page.evaluate_javascript("document.querySelectorAll('tbody tr').length") > 30
+    assert len(page.call_method("Page.printToPDF")["data"]) > 10_000
 
 
 def test_a_tuning_fits_too(browser: Page, tmp_path: Path) -> None:
-    opened(browser, tmp_path / "tuning.html", _bench_page.render(bench_documents.tuning()))
-    assert browser.run("document.querySelector('.headline').innerText").startswith("chat: threads 96 instead of 124")
-    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    open_page(browser, tmp_path / "tuning.html", run_page.render_run_page(bench_documents.tuning()))
+    assert browser.evaluate_javascript("document.querySelector('.headline').innerText").startswith(
+        "chat: threads 96 instead of 124"
+    )
+    assert browser.evaluate_javascript("document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.errors == []
 
 
 def test_what_a_document_holds_is_text(browser: Page, tmp_path: Path) -> None:
-    opened(browser, tmp_path / "evil.html", _bench_page.render(bench_documents.hostile()))
-    assert browser.run("document.querySelectorAll('img, a').length") == 0
-    assert browser.run("document.body.innerText").count(bench_documents.EVIL) > 20
+    open_page(browser, tmp_path / "evil.html", run_page.render_run_page(bench_documents.hostile()))
+    assert browser.evaluate_javascript("document.querySelectorAll('img, a').length") == 0
+    assert browser.evaluate_javascript("document.body.innerText").count(bench_documents.EVIL) > 20
     assert browser.errors == []

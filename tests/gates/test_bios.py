@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import send
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import open_url
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_result_of_bios_info_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_bios_request
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.power import reset
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.settings import Wish, converge
-from vepyc.bmc import PERSONALITIES, Bmc, Faults, serve
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import reset_server
+from vepyc.bmc import PERSONALITIES, Bmc, Faults, serve_bmc
 
 WISH = {"nps": "4", "smt": "off", "boost": "on", "determinism": "power", "df_c_states": "off", "c_states": "off"}
 
@@ -36,23 +36,25 @@ class Runs:
         self.file = folder / "originals.json"
         self.slept: list[float] = []
 
-    def client(self, **more: Any) -> Client:
+    def client(self, **more: Any) -> RedfishClient:
         access = {"ca_path": str(self.bmc.ca), "timeout": 10, **more}
         password = access.pop("password", self.bmc.password)
-        return Client(Access(self.bmc.url, self.bmc.user, password, **access), send, self.slept.append)
+        return RedfishClient(BmcAccess(self.bmc.url, self.bmc.user, password, **access), open_url, self.slept.append)
 
     def __call__(self, check: bool = False, wish: dict[str, str] | None = None, **rules: Any) -> dict[str, Any]:
         with self.client() as client:
             originals = Originals(str(self.file), check)
-            return converge(client, Wish(WISH if wish is None else wish, {}, **rules), originals, check)
+            return apply_bios_request(
+                client, BiosRequest(WISH if wish is None else wish, {}, **rules), originals, check
+            )
 
     def refused(self, words: str, **more: Any) -> str:
         """Run, and return the sentence of the failure, which leaves neither a session nor anything pending of ours."""
-        before = self.bmc.pending
+        before = self.bmc.pending_settings
         with pytest.raises(TuningError, match=words) as failed:
             self(**more)
-        assert self.bmc.pending == before
-        assert self.bmc.sessions == []
+        assert self.bmc.pending_settings == before
+        assert self.bmc.open_sessions == []
         return str(failed.value)
 
     def until_done(self, boots: int = 2, **more: Any) -> int:
@@ -63,12 +65,12 @@ class Runs:
                 assert {row["verdict"] for row in told["settings"]} <= {"claimed by firmware", "not on this machine"}
                 assert self(check=True, **more)["changed"] is False
                 return number
-            self.bmc.boot()
+            self.bmc.boot_machine()
         pytest.fail(f"still not done after {boots} boots: {told['text']}")
 
     @property
     def writes(self) -> list[str]:
-        return [one.method for one in self.bmc.log if one.method != "GET" and "/Sessions" not in one.path]
+        return [one.method for one in self.bmc.request_log if one.method != "GET" and "/Sessions" not in one.path]
 
 
 Start = Callable[..., Runs]
@@ -80,36 +82,40 @@ def start(tmp_path: Path) -> Iterator[Start]:
     from contextlib import ExitStack
 
     with ExitStack() as stack:
-        yield lambda vendor, faults=None, **more: Runs(stack.enter_context(serve(vendor, faults, **more)), tmp_path)
+        yield lambda vendor, faults=None, **more: Runs(stack.enter_context(serve_bmc(vendor, faults, **more)), tmp_path)
 
 
 @pytest.mark.parametrize("vendor", PERSONALITIES)
 def test_from_a_check_to_the_undo(start: Start, vendor: str) -> None:
     run = start(vendor)
-    first, kernel = run.bmc.active, run.bmc.kernel
+    first, kernel = run.bmc.active_settings, run.bmc.machine_state
     assert run(check=True)["changed"] is True
-    assert (run.writes, run.bmc.sessions, run.bmc.pending, run.file.exists()) == ([], [], {}, False)
+    assert (run.writes, run.bmc.open_sessions, run.bmc.pending_settings, run.file.exists()) == ([], [], {}, False)
     assert run()["changed"] is True
     sent = len(run.writes)
     again = run()
     assert (again["changed"], again["reboot_required"]) == (False, True)
     assert len(run.writes) == sent + (vendor == "supermicro")  # which does not show what waits
-    run.bmc.boot()
+    run.bmc.boot_machine()
     assert run.until_done(boots=0) == 0
-    assert {name: run.bmc.kernel[name] for name in ("nps", "smt", "boost")} == {"nps": 4, "smt": False, "boost": True}
+    assert {name: run.bmc.machine_state[name] for name in ("nps", "smt", "boost")} == {
+        "nps": 4,
+        "smt": False,
+        "boost": True,
+    }
     run.until_done(undo=True)
-    assert (run.bmc.active, run.bmc.kernel, run.file.exists()) == (first, kernel, False)
+    assert (run.bmc.active_settings, run.bmc.machine_state, run.file.exists()) == (first, kernel, False)
 
 
 def test_a_certificate_is_verified_or_known(start: Start, tmp_path: Path) -> None:
     run = start("hpe")
     with pytest.raises(TuningError, match=r"cannot be verified.*fingerprint"), run.client(ca_path=None):
         pass
-    with pytest.raises(TuningError, match=r"has the fingerprint .* and not the one"):
+    with pytest.raises(TuningError, match=r"has the fingerprint .* which differs"):
         run.client(ca_path=None, fingerprint="ab" * 32).__enter__()
-    assert run.bmc.log == []
+    assert run.bmc.request_log == []
     with run.client(ca_path=None, fingerprint=run.bmc.fingerprint) as client:
-        assert report(client, None, ["catalogue"])["claims"]["smt"]["active"] == "on"
+        assert read_result_of_bios_info_module(client, None, ["catalogue"])["claims"]["smt"]["active"] == "on"
     with run.client(ca_path=None, validate_certs=False):
         pass
 
@@ -118,14 +124,14 @@ def test_a_wrong_password_is_sent_once(start: Start) -> None:
     run = start("dell")
     with pytest.raises(TuningError, match="refuses the user or the password"), run.client(password="wrong"):
         pass
-    assert (run.bmc.failed_logins, len(run.bmc.log)) == (1, 1)
+    assert (run.bmc.failed_logins, len(run.bmc.request_log)) == (1, 1)
 
 
 @pytest.mark.parametrize("vendor", ["lenovo", "supermicro"])
 def test_accepted_and_dropped_without_a_word(start: Start, vendor: str) -> None:
     run = start(vendor, Faults(accept_and_drop=("Memory_NUMANodesperSocket", "NUMANodesPerSocket_703E")))
     run()
-    run.bmc.boot()
+    run.bmc.boot_machine()
     row = run(check=True)["settings"][0]
     assert row["option"] == "nps"
     assert "sent by an earlier run" in row["sentence"] or "does not show what waits" in row["sentence"]
@@ -136,7 +142,7 @@ def test_accepted_and_dropped_without_a_word(start: Start, vendor: str) -> None:
 def test_success_with_a_refused_attribute(start: Start) -> None:
     run = start("hpe", Faults(refused_at_boot=("ProcSMT",)))
     run()
-    run.bmc.boot()
+    run.bmc.boot_machine()
     row = next(row for row in run(check=True)["settings"] if row["attribute"] == "ProcSMT")
     assert row["verdict"] == "wrong"
     assert "The last boot says: 'The BIOS did not apply the attribute 'ProcSMT'.'" in row["sentence"]
@@ -150,7 +156,7 @@ def test_a_job_exists(start: Start) -> None:
     assert re.search(r"in the job JID_\d+: IommuSupport: Enabled -> Disabled", said)
     run.refused("takes no others until a boot", foreign="keep")
     assert run.until_done(foreign="clear") == 1
-    assert run.bmc.active["IommuSupport"] == "Enabled"
+    assert run.bmc.active_settings["IommuSupport"] == "Enabled"
 
 
 @pytest.mark.parametrize("vendor", ["hpe", "lenovo", "ami"])
@@ -158,14 +164,14 @@ def test_pending_values_of_somebody_else(start: Start, vendor: str) -> None:
     foreign = {"hpe": "ProcAmdIoVt", "lenovo": "DevicesandIOPorts_IOMMU", "ami": "CbsCmnGnbNbIOMMU"}[vendor]
     value = {"ami": "CbsCmnGnbNbIOMMUDisabled"}.get(vendor, "Disabled")
     run = start(vendor, Faults(foreign_pending={foreign: value}))
-    before = run.bmc.active[foreign]
+    before = run.bmc.active_settings[foreign]
     run.refused(foreign)
     run(foreign="keep")
-    assert run.bmc.pending[foreign] == value
+    assert run.bmc.pending_settings[foreign] == value
     run(foreign="clear")
-    assert foreign not in run.bmc.pending
+    assert foreign not in run.bmc.pending_settings
     run.until_done()
-    assert run.bmc.active[foreign] == before
+    assert run.bmc.active_settings[foreign] == before
 
 
 def test_dell_shows_values_before_the_job_ran(start: Start) -> None:
@@ -174,7 +180,7 @@ def test_dell_shows_values_before_the_job_ran(start: Start) -> None:
     told = run()
     assert {row["verdict"] for row in told["settings"]} == {"waits for a reboot", "claimed by firmware"}
     assert told["settings"][0]["verdict"] == "waits for a reboot"
-    run.bmc.boot()
+    run.bmc.boot_machine()
     assert run.until_done(boots=0) == 0
 
 
@@ -194,7 +200,7 @@ def test_a_child_waits_for_the_boot_of_its_parent(start: Start, vendor: str) -> 
 def test_an_entity_tag_that_changes_meanwhile(start: Start, vendor: str) -> None:
     run = start(vendor, Faults(etag_races=1))
     assert run()["changed"] is True
-    run.bmc.boot()
+    run.bmc.boot_machine()
     assert run.until_done(boots=0) == 0
     run.bmc.faults.etag_races = 5
     run.refused("changed twice", undo=True)
@@ -220,7 +226,7 @@ def test_a_licence_is_missing(start: Start) -> None:
 @pytest.mark.parametrize("vendor", ["dell", "hpe"])
 def test_all_sessions_are_taken(start: Start, vendor: str) -> None:
     run = start(vendor, Faults(sessions_exhausted=True))
-    run.refused("no session left")
+    run.refused("no free session")
     assert run.slept == []
     run.bmc.faults.sessions_exhausted = False
     assert run.until_done() == 1
@@ -229,7 +235,7 @@ def test_all_sessions_are_taken(start: Start, vendor: str) -> None:
 def test_busy_after_a_reset(start: Start) -> None:
     run = start("hpe", Faults(busy_after_reset=2))
     run()
-    run.bmc.host.switch("cycle")
+    run.bmc.host.switch_power("cycle")
     run.slept.clear()
     with pytest.raises(TuningError, match="is busy"):
         run()
@@ -243,11 +249,11 @@ def test_busy_after_a_reset(start: Start) -> None:
 def test_a_self_test_that_hangs(start: Start) -> None:
     run = start("hpe", Faults(hung_posts=1))
     run()
-    run.bmc.boot()
-    assert run.bmc.host.in_post
+    run.bmc.boot_machine()
+    assert run.bmc.host.is_in_post
     assert run(check=True)["machine"]["post"] == "InPost"
     run.refused("hangs: reset it once more", wish={**WISH, "iommu": "off"})
-    run.bmc.boot()
+    run.bmc.boot_machine()
     assert run.until_done(boots=0) == 0
 
 
@@ -255,9 +261,9 @@ def test_the_bmc_says_it_and_the_machine_does_not(start: Start) -> None:
     """What the BMC says of itself is never called ok, because of this."""
     run = start("dell", Faults(os_unchanged=True))
     run()
-    run.bmc.boot()
+    run.bmc.boot_machine()
     assert run()["claims"]["nps"]["active"] == "4"
-    assert run.bmc.kernel["nps"] == 1
+    assert run.bmc.machine_state["nps"] == 1
     assert "ok" not in {row["verdict"] for row in run()["settings"]}
 
 
@@ -283,16 +289,16 @@ def test_a_reset_by_the_bmc_applies_what_waits(start: Start, vendor: str, how: s
     run = start(vendor, Faults(cold_only=how == "cold"))
     run()
     if how == "cold":
-        run.bmc.boot()
-        assert run.bmc.pending, "a boot of the system is not enough"
+        run.bmc.boot_machine()
+        assert run.bmc.pending_settings, "a boot of the system is not enough"
     before = run.bmc.host.boots
     with run.client() as client:
-        assert reset(client, None, how, check=True)["sent"] == sent
+        assert reset_server(client, None, how, check=True)["sent"] == sent
     assert run.bmc.host.boots == before
     with run.client() as client:
-        assert reset(client, None, how, sleep=run.slept.append)["sent"] == sent
-    told = [(one.body or {})["ResetType"] for one in run.bmc.log if one.path.endswith("ComputerSystem.Reset")]
-    assert (told, run.bmc.host.boots, run.bmc.sessions) == (sent, before + 1, [])
+        assert reset_server(client, None, how, sleep=run.slept.append)["sent"] == sent
+    told = [(one.body or {})["ResetType"] for one in run.bmc.request_log if one.path.endswith("ComputerSystem.Reset")]
+    assert (told, run.bmc.host.boots, run.bmc.open_sessions) == (sent, before + 1, [])
     assert run.until_done(boots=0) == 0
 
 
@@ -300,8 +306,8 @@ def test_a_reset_that_a_bmc_does_not_know(start: Start) -> None:
     run = start("ami")
     said = r"cannot do the reset 'graceful': it takes On, ForceOff, GracefulShutdown, ForceRestart.* force, or let"
     with pytest.raises(TuningError, match=said), run.client() as client:
-        reset(client, None, "graceful")
-    assert (run.writes, run.bmc.host.boots, run.bmc.sessions) == ([], 0, [])
+        reset_server(client, None, "graceful")
+    assert (run.writes, run.bmc.host.boots, run.bmc.open_sessions) == ([], 0, [])
 
 
 def test_a_bmc_that_is_silent_or_dead(start: Start) -> None:

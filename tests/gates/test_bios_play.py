@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role bios on a fleet of 20 servers by five makers, in batches: one BMC is dead, one refuses the password, and one
-says what its machine did not do. The others are done, all three are named, and no password is in any output.
+"""The role epyc_bios on a fleet of 20 servers by five makers, in batches: one BMC is dead, one refuses the password,
+and one says what its machine did not do. The others are done, all three are named, and no password is in any output.
 
 The servers are the lab's BMCs; what their kernels show is answered by an action plugin in a copy of the collection.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vepyc import play
+from vepyc import playbook_runs
 from vepyc.bmc import PERSONALITIES, Bmc
 
 from .conftest import ROOT
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         asked, shown = int(self._task.args["claims"]["nps"]["wanted"]), task_vars["kernel"]["nps"]
         sentence = f"It is NPS{shown} and should be NPS{asked}."
-        return {"settings": [{"name": "nps", "verdict": "ok" if asked == shown else "wrong", "sentence": sentence}]}
+        return {"complaints": [] if asked == shown else [sentence]}
 """
 #: A host on which all else is as configured.
 CLEAN = """\
@@ -47,7 +47,13 @@ class ActionModule(ActionBase):
         return {"clean": True, "findings": [], "coverage": {}, "lines": ["1 setting checked, 0 not as configured"]}
 """
 DEAD, LOCKED, LIAR = "node03", "node07", "node11"
-WISH = {"bios_nps": 4, "bios_smt": False, "bios_c_states": False, "bios_wait": 0, "bios_throttle": 5}
+WISH = {
+    "epyc_bios_nps": 4,
+    "epyc_bios_smt": False,
+    "epyc_bios_c_states": False,
+    "epyc_bios_wait": 0,
+    "epyc_bios_throttle": 5,
+}
 Fleet = dict[str, Bmc]
 
 
@@ -68,40 +74,41 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an inventory, and the collection with a kernel that answers for each host."""
     folder = tmp_path_factory.mktemp("controller")
-    hosts = {name: {"bios_bmc": bmc.url, "bios_password": bmc.password} for name, bmc in fleet.items()}
-    hosts[LOCKED]["bios_password"] = secrets.token_urlsafe(15)
+    hosts = {name: {"epyc_bios_bmc": bmc.url, "epyc_bios_password": bmc.password} for name, bmc in fleet.items()}
+    hosts[LOCKED]["epyc_bios_password"] = secrets.token_urlsafe(15)
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
-    access = {"bios_username": Bmc.user, "bios_ca_path": str(next(iter(fleet.values())).ca)}
+    access = {"epyc_bios_username": Bmc.user, "epyc_bios_ca_path": str(next(iter(fleet.values())).ca)}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": {**here, **access, **WISH}}}))
-    for tasks in ("settings", "prove"):
-        include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.bios", "tasks_from": tasks}}
-        book = [{"hosts": "all", "gather_facts": False, "serial": [1, 9, 10], "tasks": [{"name": "Go", **include}]}]
-        (folder / f"{tasks}.yml").write_text(yaml.safe_dump(book))
+    for name, tasks, send in (("settings", "look", True), ("prove", "prove", False)):
+        include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.epyc_bios", "tasks_from": tasks}}
+        task = {"name": "Go", **include, "vars": {"__epyc_bios_send": send}}
+        book = [{"hosts": "all", "gather_facts": False, "serial": [1, 9, 10], "tasks": [task]}]
+        (folder / f"{name}.yml").write_text(yaml.safe_dump(book))
     collection = folder / "ansible_collections/sovereign/epyc"
     (collection / "plugins/action").mkdir(parents=True)
     for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*")]:
         if not (collection / path.relative_to(ROOT)).exists():
             (collection / path.relative_to(ROOT)).symlink_to(path)
-    (collection / "plugins/action/epyc_bios.py").write_text(KERNEL)
-    (collection / "plugins/action/epyc_drift.py").write_text(CLEAN)
+    (collection / "plugins/action/epyc_bios_check_info.py").write_text(KERNEL)
+    (collection / "plugins/action/epyc_drift_info.py").write_text(CLEAN)
     return folder
 
 
 def ansible_playbook(controller: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = ("ansible-playbook", "-i", str(controller / "hosts.yml"), *arguments)
     more.update(ANSIBLE_COLLECTIONS_PATH=str(controller), ANSIBLE_FORKS="5")
-    return play.run(*command, cwd=controller, timeout=600, **more)
+    return playbook_runs.run_command(*command, cwd=controller, timeout=600, **more)
 
 
 def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[set[str], str]:
     """Run the tasks of the role on all hosts; returns those that failed, and the output, which holds no password."""
-    kernels = {name: {"kernel": bmc.kernel} for name, bmc in fleet.items()}
+    kernels = {name: {"kernel": bmc.machine_state} for name, bmc in fleet.items()}
     for name, values in kernels.items():
         (controller / "host_vars").mkdir(exist_ok=True)
         (controller / f"host_vars/{name}.json").write_text(json.dumps(values))
     done = ansible_playbook(controller, "-vvv", str(controller / f"{tasks}.yml"), *arguments)
     hosts = yaml.safe_load((controller / "hosts.yml").read_text())["all"]["hosts"]
-    assert [name for name, told in hosts.items() if told["bios_password"] in done.stdout] == []
+    assert [name for name, told in hosts.items() if told["epyc_bios_password"] in done.stdout] == []
     recap = re.findall(r"^(node\d\d) .*failed=(\d+)", done.stdout, re.MULTILINE)
     assert {name for name, dummy in recap} == set(fleet)
     return {name for name, failed in recap if failed != "0"}, done.stdout
@@ -113,24 +120,27 @@ def test_a_fleet_is_set_booted_and_proven(controller: Path, fleet: Fleet) -> Non
     assert failed == {DEAD, LOCKED}
     assert "cannot be reached" in output
     assert "refuses the user or the password" in output
-    assert [request for bmc in fleet.values() for request in bmc.log if request.method == "PATCH"] == []
+    assert [request for bmc in fleet.values() for request in bmc.request_log if request.method == "PATCH"] == []
     assert not (controller / ".bios").exists()
 
     failed, dummy = run(controller, fleet, "settings")
     assert failed == {DEAD, LOCKED}
-    assert all(bmc.pending for bmc in answering.values())
+    assert all(bmc.pending_settings for bmc in answering.values())
     assert {path.stem for path in (controller / ".bios").iterdir()} == set(answering)
     for bmc in answering.values():
-        bmc.boot()
+        bmc.boot_machine()
 
     failed, output = run(controller, fleet, "prove")
     assert failed == {DEAD, LOCKED, LIAR}
     assert f"The BMC of {LIAR} says that its BIOS is as asked, and the kernel shows otherwise" in output
     assert "It is NPS1 and should be NPS4." in output
-    assert {name: bmc.kernel["nps"] for name, bmc in answering.items()} == {**dict.fromkeys(answering, 4), LIAR: 1}
-    assert [bmc.sessions for bmc in answering.values()] == [[]] * len(answering)
+    assert {name: bmc.machine_state["nps"] for name, bmc in answering.items()} == {
+        **dict.fromkeys(answering, 4),
+        LIAR: 1,
+    }
+    assert [bmc.open_sessions for bmc in answering.values()] == [[]] * len(answering)
     # Once a run, and the account is locked by the second one; a role that tried again would have sent more.
-    assert (fleet[LOCKED].failed_logins, len(fleet[LOCKED].log)) == (3, 3)
+    assert (fleet[LOCKED].failed_logins, len(fleet[LOCKED].request_log)) == (3, 3)
 
 
 def test_drift_shows_the_bios_like_any_other_layer(controller: Path, fleet: Fleet) -> None:
@@ -152,13 +162,13 @@ def test_drift_shows_the_bios_like_any_other_layer(controller: Path, fleet: Flee
 def test_a_reset_that_a_bmc_cannot_do_is_refused_before_the_drain(controller: Path, fleet: Fleet) -> None:
     drain, book = controller / "drain.yml", controller / "boot.yml"
     drain.write_text(yaml.safe_dump([{"name": "Leave", "ansible.builtin.fail": {"msg": "it was drained"}}]))
-    include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.reboot", "tasks_from": "boot"}}
+    include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.epyc_reboot", "tasks_from": "boot"}}
     book.write_text(yaml.safe_dump([{"hosts": "node01", "gather_facts": False, "tasks": [{"name": "Go", **include}]}]))
-    asked = ("-e", "reboot_by=bmc", "-e", f"reboot_drain_tasks={drain}")
+    asked = ("-e", "epyc_reboot_by=bmc", "-e", f"epyc_reboot_drain_tasks={drain}")
     before = fleet["node01"].host.boots
     for how, told in (("graceful", "cannot do the reset 'graceful'"), ("force", "it was drained")):
-        done = ansible_playbook(controller, str(book), *asked, "-e", f"reboot_reset={how}")
+        done = ansible_playbook(controller, str(book), *asked, "-e", f"epyc_reboot_reset={how}")
         assert done.returncode == 2
         assert told in done.stdout
         assert ("it was drained" in done.stdout) is (how == "force")
-    assert (fleet["node01"].host.boots, fleet["node01"].sessions) == (before, [])
+    assert (fleet["node01"].host.boots, fleet["node01"].open_sessions) == (before, [])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.chromium import Page
+from tools.pictures.chromium import Page
 
-from .conftest import opened
+from .conftest import open_page
 
 RESTLESS = """<script>
 setInterval(() => fetch('http://127.0.0.1:9/').catch(() => {}), 1)
@@ -21,8 +21,8 @@ A_MOMENT = "new Promise(done => setTimeout(done, 30))"
 
 def test_what_a_page_does_until_the_next_one_is_there_is_not_that_ones(browser: Page, tmp_path: Path) -> None:
     for dummy in range(10):
-        opened(browser, tmp_path / "restless.html", RESTLESS).run(A_MOMENT)
-        assert len(browser.requests()) > 1 and browser.errors
+        open_page(browser, tmp_path / "restless.html", RESTLESS).evaluate_javascript(A_MOMENT)
+        assert len(browser.requested_addresses()) > 1 and browser.errors
         quiet = tmp_path / "quiet.html"
-        opened(browser, quiet, "<p>Nothing").run(A_MOMENT)
-        assert (browser.requests(), browser.errors) == ([quiet.as_uri()], [])
+        open_page(browser, quiet, "<p>Nothing").evaluate_javascript(A_MOMENT)
+        assert (browser.requested_addresses(), browser.errors) == ([quiet.as_uri()], [])

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.frequencies import ACPI
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT, VARIABLES
 
@@ -74,7 +74,9 @@ def test_each_change_is_one_line_and_the_intent_of_the_layers_is_not_repeated(tm
         "ANSIBLE_CALLBACKS_ENABLED": "record",
         "RECORD_FILE": str(record),
     }
-    done = play.run("ansible-playbook", "-i", str(inventory), str(book), "--check", "--diff", **variables)
+    done = playbook_runs.run_command(
+        "ansible-playbook", "-i", str(inventory), str(book), "--check", "--diff", **variables
+    )
     assert done.returncode == 0, done.stdout
     results = [json.loads(line) for line in record.read_text().splitlines()]
     shown = [result["diff"] for result in results if "diff" in result]

@@ -27,15 +27,15 @@ WRONG = {
     "```yaml\n- sovereign.epyc.hugepages: {pools: [{nodes: 2}]}\n```": "pools.nodes",
     "```yaml\n- sovereign.epyc.irq_affinity: {cpus: '{{ cpus }}', irqbalance: kill}\n```": "irqbalance must be one of",
     "```yaml\n- sovereign.epyc.huge: {}\n```": "no module sovereign.epyc.huge",
-    "```yaml\nnuma_thp: sometimes\n```": "numa_thp must be one of",
-    "```yaml\nnuma_tph: never\n```": "numa_tph",
+    "```yaml\nepyc_numa_thp: sometimes\n```": "epyc_numa_thp must be one of",
+    "```yaml\nepyc_numa_tph: never\n```": "epyc_numa_tph",
     "```yaml\nversion: 3\nimages: {base: x}\n```": "ansible-builder says",
     "```yaml\n[\n```": "is no YAML",
     "```bash\nansible-playbook playbooks/sight.yml\n```": "no playbook playbooks/sight.yml",
     "```bash\nansible-playbook sovereign.epyc.site --chek\n```": "ansible-playbook does not take that",
     "```bash\nansible-playbook playbooks/site.yml -i inventories/none\n```": "no inventory",
     "```bash\nansible-playbook playbooks/site.yml --tags numma\n```": "no layer numma",
-    "```bash\nansible-playbook playbooks/site.yml -e numa_thp=no\n```": "numa_thp must be one of",
+    "```bash\nansible-playbook playbooks/site.yml -e epyc_numa_thp=no\n```": "epyc_numa_thp must be one of",
     "```bash\nmake sight\n```": "the Makefile knows no sight",
     "```bash\nsovereign-epyc undo\n```": "does not take 'undo'",
     "```bash\nlab/bin/vepyc ssh small sovereign-epyc undo\n```": "does not take 'undo'",
@@ -56,7 +56,7 @@ def ansible_doc(run: Callable[..., str], kind: str, names: set[str]) -> dict[str
     return dict(json.loads(said[said.index("{\n") :]))
 
 
-def refusals(run: Callable[..., str], pages: list[Path]) -> str:
+def run_failing_check(run: Callable[..., str], pages: list[Path]) -> str:
     with pytest.raises(pytest.fail.Exception) as failed:
         run(*CHECK, *map(str, pages), env=PATHS)
     return str(failed.value)
@@ -66,7 +66,7 @@ def test_wrong_examples_are_refused(run: Callable[..., str], tmp_path: Path) -> 
     pages = {tmp_path / f"{number}.md": text for number, text in enumerate(WRONG)}
     for page, text in pages.items():
         page.write_text(text, encoding="utf-8")
-    said = refusals(run, list(pages)).splitlines()
+    said = run_failing_check(run, list(pages)).splitlines()
     for page, text in pages.items():
         assert any(line.startswith(f"{page.name}:1: ") and WRONG[text] in line for line in said), (text, said)
 
@@ -74,7 +74,7 @@ def test_wrong_examples_are_refused(run: Callable[..., str], tmp_path: Path) -> 
 def test_a_module_of_others_that_is_not_there_is_refused(run: Callable[..., str], tmp_path: Path) -> None:
     page = tmp_path / "syntax.md"
     page.write_text("```yaml\n- ansible.builtin.systemd_sirvice: {name: x}\n```", encoding="utf-8")
-    said = refusals(run, [page])
+    said = run_failing_check(run, [page])
     assert "systemd_sirvice" in said
     assert "syntax.md-1.yml" in said
 
@@ -123,7 +123,7 @@ def test_the_plan_in_the_documents_is_one_that_is_printed() -> None:
 
 def test_the_layers_in_the_documents_are_those_of_the_playbook() -> None:
     site = yaml.safe_load((ROOT / "playbooks/site.yml").read_text(encoding="utf-8"))
-    layers = site[0]["vars"]["site_layers"]
+    layers = site[0]["vars"]["epyc_site_layers"]
     page = (ROOT / "docs/new-host.md").read_text(encoding="utf-8")
     told = page.partition("The order of the layers is that of `site.yml`: ")[2].partition(".\n")[0]
     assert re.findall(r"`(\w+)`", told) == layers
@@ -135,7 +135,7 @@ def test_what_make_site_says_in_the_readme_is_of_its_steps() -> None:
     """The block is a record of a run (`make record`); it has to be made anew when a step comes or goes."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     block = readme.partition(site.RECORDED)[2].partition("```text\n")[2].partition("```\n")[0]
-    titles = list(site.steps("epyc9754"))
+    titles = list(site.list_steps("epyc9754"))
     assert re.findall(r"^\[\d/\d\] (.*)$", block, re.MULTILINE) == titles
     said = " ".join(block.split())
     assert "tokens were guessed" in said and "of the mapped weights" in said
@@ -151,7 +151,12 @@ def test_the_controller_needs_nothing(run: Callable[..., str]) -> None:
 def test_the_site_builds(run: Callable[..., str]) -> None:
     run(sys.executable, "tools/docs.py")
     assert run("git", "status", "--porcelain", "build") == ""
-    for page in ("index.html", "recipe-settings.html", "reference/plan_role.html", "reference/hugepages_module.html"):
+    for page in (
+        "index.html",
+        "recipe-settings.html",
+        "reference/epyc_plan_role.html",
+        "reference/hugepages_module.html",
+    ):
         assert (ROOT / "build/docs/html" / page).is_file()
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What `make test` runs: something of every package of the engine, and of every tier but the one of releases."""
+"""What `make test` runs: something of every package of the library, and of every tier but the one of releases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def everyday_tests(run: Callable[..., str]) -> list[str]:
 
 
 def find_untested(packages: list[Path], tests: list[str]) -> list[str]:
-    """Return the packages of the engine without a test in the mirrored folder."""
+    """Return the packages of the library without a test in the mirrored folder."""
     folders = {str(Path(test.partition("::")[0]).parent) for test in tests}
     return [str(package) for package in packages if str(UNIT_TESTS / package) not in folders]
 

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT
 from .exit_code_answers import ANSWERS, STATES, VARIABLES, write_collection
@@ -40,8 +40,8 @@ SENTENCES = {
 }
 #: What each playbook that needs it is told, by its name.
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "ask": {"ask_prompt": "Are you there?"},
-    "recommend": {"recommend_models": "/srv/models/x.gguf"},
+    "ask": {"epyc_ask_prompt": "Are you there?"},
+    "recommend": {"epyc_recommend_models": "/srv/models/x.gguf"},
     "restore": {"epyc_restore_instances": True},
 }
 #: Those that go through all columns in `make test`.
@@ -68,18 +68,20 @@ class Controller:
         write_collection(folder)
         (folder / "run.json").write_text(json.dumps(bench_documents.ablation()))
         nowhere = {"ansible_host": "127.0.0.1", "ansible_port": 1}
-        groups = ("gateway", "monitoring", "llama_group")
-        idle: dict[str, Any] = {"llama_instances": []}
-        away = {name: {**VARIABLES, "group_address": f"10.0.0.{number}"} for number, name in enumerate("ab", 1)}
-        away["a"]["llama_instances"] = [{**VARIABLES["llama_instances"][0], "rpc_workers": ["10.0.0.2:50052"]}]
-        away["b"]["vllm_instances"] = [
+        groups = ("epyc_gateway", "epyc_monitoring", "epyc_llama_group")
+        idle: dict[str, Any] = {"epyc_llama_instances": []}
+        away = {name: {**VARIABLES, "epyc_group_address": f"10.0.0.{number}"} for number, name in enumerate("ab", 1)}
+        away["a"]["epyc_llama_instances"] = [
+            {**VARIABLES["epyc_llama_instances"][0], "rpc_workers": ["10.0.0.2:50052"]}
+        ]
+        away["b"]["epyc_vllm_instances"] = [
             {"name": "big", "model": "/srv/models/big", "port": 8000, "alias": "big", "host": "10.0.0.2"}
         ]
         children: dict[str, Any] = {name: {"hosts": {host: {} for host in away}} for name in groups}
         children["nobody"] = {}
         self.write_inventory("away.json", {"hosts": {**away, "idle": idle}, "children": children, "vars": nowhere})
         hosts = {state.replace(" ", "_"): VARIABLES for state in STATES}
-        children = {"gateway": {"hosts": {"edge": {}}}}
+        children = {"epyc_gateway": {"hosts": {"edge": {}}}}
         self.write_inventory("states.json", {"hosts": hosts, "children": children, "vars": nowhere})
 
     def write_inventory(self, name: str, group: dict[str, Any]) -> None:
@@ -90,7 +92,7 @@ class Controller:
         asked = [
             [f"sovereign.epyc.{name}", *words, "-e", json.dumps(self.find_arguments(name))] for name, *words in runs
         ]
-        environment = play.clean_environment(
+        environment = playbook_runs.clean_environment(
             ANSIBLE_COLLECTIONS_PATH=str(collections), ANSIBLE_CALLBACK_RESULT_FORMAT="yaml", NO_COLOR="1"
         )
         done = subprocess.run(
@@ -105,7 +107,10 @@ class Controller:
         return [(code, " ".join(output.split())) for code, output in json.loads(done.stdout)]
 
     def find_arguments(self, name: str) -> dict[str, Any]:
-        return {**ARGUMENTS.get(name, {}), **({"analyse_file": f"{self.folder}/run.json"} if name == "analyse" else {})}
+        return {
+            **ARGUMENTS.get(name, {}),
+            **({"epyc_analyse_file": f"{self.folder}/run.json"} if name == "analyse" else {}),
+        }
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,8 +34,13 @@ FORBIDDEN = re.compile(
     )
 )
 
+#: A folder of the product has at most this many files beside its folders, so that one look finds a file.
+MOST_FILES = 16
+#: Ansible finds plugins in these folders only.
+LAID_OUT_BY_ANSIBLE = {f"plugins/{kind}" for kind in ("modules", "action", "callback", "filter", "lookup")}
 
-def texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
+
+def read_texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
     for name in tracked:
         if (ROOT / name).is_symlink():
             continue
@@ -47,7 +53,7 @@ def texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
 def test_licence_header(tracked: list[Path]) -> None:
     missing = [
         str(name)
-        for name, text in texts(tracked)
+        for name, text in read_texts(tracked)
         if text.strip() and name not in BARE and name.suffix != ".json"
         if not {"SPDX-License-Identifier: GPL-3.0-or-later", "Copyright (c) 2026, the sovereign.epyc authors"}
         <= {line.strip('#/;*{}<>!-" .') for line in text.splitlines()[:8]}
@@ -58,11 +64,19 @@ def test_licence_header(tracked: list[Path]) -> None:
 def test_no_foreign_machine(tracked: list[Path]) -> None:
     found = [
         f"{name}:{number}: {match[0]}"
-        for name, text in texts(tracked)
+        for name, text in read_texts(tracked)
         for number, line in enumerate(text.splitlines(), 1)
         if (match := FORBIDDEN.search(line))
     ]
     assert not found, "a registry host or a path of one machine in:\n" + "\n".join(found)
+
+
+def test_no_folder_of_the_product_has_too_many_files(tracked: list[Path]) -> None:
+    product = [name for name in tracked if name.parts[0] in ("plugins", "lab", "tools") and (ROOT / name).is_file()]
+    counts = Counter(str(name.parent) for name in product)
+    large = {folder: count for folder, count in counts.items() if count > MOST_FILES}
+    excess = large.keys() - LAID_OUT_BY_ANSIBLE
+    assert not excess, f"more than {MOST_FILES} files, which belong into folders by subject: {sorted(excess)}"
 
 
 @pytest.mark.parametrize("tier", TIERS)

@@ -61,7 +61,7 @@ def test_every_program_of_a_page_is_found(page: str) -> None:
 
 @pytest.mark.parametrize("sku", ["epyc9754", "epyc7543x2"])
 def test_what_make_site_ends_with_is_aimed_at_its_machine(sku: str) -> None:
-    commands = site.next_commands(sku)
+    commands = site.next_commands_for_user(sku)
     asked, played = commands.values()
     assert fresh_shell(f"{shlex.join(shlex.split(asked))} --dry-run --always-make").returncode == 0
     listed = fresh_shell(f"{played} --list-hosts")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT
 
@@ -75,7 +75,7 @@ class Tree:
     def run(self, *arguments: str) -> tuple[int, str]:
         """Run pytest with two workers, as the Makefile does; return its exit code and what it printed."""
         workers = ("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
-        done = play.run(
+        done = playbook_runs.run_command(
             *("pytest", *workers, *arguments),
             cwd=self.folder,
             PYTHONPATH=f"{ROOT}/lab:{self.folder}",

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.plan import plan_service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.timing import start_timeout
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.planner import plan_instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.start_limits import compute_start_timeout
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW, machine
 
@@ -103,7 +103,7 @@ def deepseek_671b() -> tuple[str, dict[str, int], Tensors]:
     return "deepseek2", numbers, tensors
 
 
-def written(path: Path, architecture: str, numbers: dict[str, int], tensors: Tensors) -> gguf_model.Model:
+def write_and_read_model(path: Path, architecture: str, numbers: dict[str, int], tensors: Tensors) -> gguf_model.Model:
     described, end = [], 0
     for name, shape, kind in tensors:
         described.append(ggufs.tensor(name, shape, kind, end))
@@ -117,17 +117,17 @@ def written(path: Path, architecture: str, numbers: dict[str, int], tensors: Ten
     with path.open("wb") as file:
         file.write(content)
         file.truncate(len(content) + end)
-    return gguf_model.read(str(path))
+    return gguf_model.read_model(str(path))
 
 
-def planned(group: str, folder: Path, model: gguf_model.Model, gib_of_node: int) -> Service:
+def plan_group_instance(group: str, folder: Path, model: gguf_model.Model, gib_of_node: int) -> InstancePlan:
     """Plan the instance of a group on four nodes that have so much memory each."""
-    (raw,) = yaml.safe_load((EXAMPLE / f"{group}.yml").read_text())["llama_instances"]
+    (raw,) = yaml.safe_load((EXAMPLE / f"{group}.yml").read_text())["epyc_llama_instances"]
     options = Options.parse({"binary": "/opt/llama-server", **raw})
-    draft = ggufs.written(folder / "draft.gguf", 8 * GIB // 10) if options.drafts else None
+    draft = ggufs.written(folder / "draft.gguf", 8 * GIB // 10) if options.uses_draft else None
     host = machine("9754")
     free = FreeMemory({node.id: gib_of_node * GIB for node in host.topology.nodes})
-    return plan_service(options, host, NEW, model, draft, free)
+    return plan_instance(options, host, NEW, model, draft, free)
 
 
 CASES: list[Any] = [
@@ -140,15 +140,15 @@ CASES: list[Any] = [
 def test_it_fits_on_the_host_that_has_it(
     tmp_path: Path, group: str, shape: Any, gib: tuple[int, int], memory: int
 ) -> None:
-    model = written(tmp_path / "model.gguf", *shape())
-    found = planned(group, tmp_path, model, memory // 4 - 8)
-    weights = sum(part.data for part in model.parts) / GIB
+    model = write_and_read_model(tmp_path / "model.gguf", *shape())
+    found = plan_group_instance(group, tmp_path, model, memory // 4 - 8)
+    weights = sum(part.data_bytes for part in model.parts) / GIB
     assert gib[0] < weights < gib[1]
     assert found.placement.policy == "interleave" and found.placement.nodes == (0, 1, 2, 3)
-    assert found.wants["load"] == "dio" and found.expect["hugepages"] == {
+    assert found.parameters["load"] == "dio" and found.expect["hugepages"] == {
         "thp": f"{found.need.weights * 80 // 100 >> 20}MiB"
     }
     # A disk that reads 1 GB a second is a slow one.
-    assert start_timeout(found) > weights * 1.074
+    assert compute_start_timeout(found) > weights * 1.074
     with pytest.raises(BadRequest, match=r"The instance needs .* evenly available"):
-        planned(group, tmp_path, model, int(weights) // 4)
+        plan_group_instance(group, tmp_path, model, int(weights) // 4)

@@ -18,15 +18,23 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
 from .conftest import ROOT
+
+#: Variables that plays set for themselves.
+SET_BY_PLAYS = (
+    *("epyc_asked", "epyc_text_", "epyc_reboot_before", "epyc_bios_kernel"),
+    *("epyc_site_asked", "epyc_site_last_run", "epyc_site_layers", "epyc_site_refusals", "epyc_site_steps"),
+    *(f"epyc_{name}_results" for name in ("ablation", "ask", "benchmark", "tune")),
+)
 
 
 def test_playbooks_of_the_clone_run_from_any_folder(run: Callable[..., str], tmp_path: Path) -> None:
@@ -59,21 +67,21 @@ def test_the_examples_of_several_instances_can_be_had(
 ) -> None:
     """As they stand there, with models in this folder: none maps a file that another has on other nodes."""
     tmp_path.chmod(0o755)
-    free = memory.FreeMemory(dict.fromkeys(range(4), 30 * GB))
-    monkeypatch.setattr(memory, "read_free_memory", lambda *dummy: free)
-    services: list[Service] = []
-    asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["llama_instances"]
+    free = free_memory.FreeMemory(dict.fromkeys(range(4), 30 * GB))
+    monkeypatch.setattr(free_memory, "read_free_and_staged_memory", lambda *dummy: free)
+    services: list[InstancePlan] = []
+    asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["epyc_llama_instances"]
     for one in asked:
         model = ggufs.written(tmp_path / Path(one["model"]).name, GB).path
         options = Options.parse({"binary": "/usr/bin/llama-server", **one, "model": model})
-        services.append(planned.plan_beside(machine(sku), options, NEW, [], services))
+        services.append(shared_host.plan_instance_among_others(LlamaEngine(), machine(sku), options, NEW, [], services))
     assert [service.expect["nodes"] for service in services] == nodes
 
 
 def test_the_instances_of_the_example_can_be_asked_for() -> None:
     files = [yaml.safe_load(path.read_text()) for path in EXAMPLES.iterdir()]
-    instances = [one for file in files for one in file.get("llama_instances", ())]
-    kinds = {Options.parse({"binary": "/usr/bin/llama-server", **one}).guesses_by for one in instances}
+    instances = [one for file in files for one in file.get("epyc_llama_instances", ())]
+    kinds = {Options.parse({"binary": "/usr/bin/llama-server", **one}).speculation_text for one in instances}
     assert kinds >= {"ngram", "ngram,draft"}
 
 
@@ -89,7 +97,9 @@ ODD_STEPS = {
 LOCAL = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
 
 
-def refuse(run: Callable[..., str], folder: Path, hosts: dict[str, dict[str, object]], *arguments: str) -> str:
+def run_refused_check(
+    run: Callable[..., str], folder: Path, hosts: dict[str, dict[str, object]], *arguments: str
+) -> str:
     """Return what a check of site.yml says that refuses each of these hosts, which are this machine."""
     inventory = folder / "hosts.json"
     inventory.write_text(json.dumps({"all": {"hosts": {name: {**LOCAL, **one} for name, one in hosts.items()}}}))
@@ -103,7 +113,7 @@ def refuse(run: Callable[..., str], folder: Path, hosts: dict[str, dict[str, obj
 
 
 def test_layers_that_are_no_list_of_names_run_nothing(run: Callable[..., str], tmp_path: Path) -> None:
-    said = refuse(run, tmp_path, {name: {"epyc_steps": steps} for name, (steps, dummy) in ODD_STEPS.items()})
+    said = run_refused_check(run, tmp_path, {name: {"epyc_steps": steps} for name, (steps, dummy) in ODD_STEPS.items()})
     for dummy, words in ODD_STEPS.values():
         assert words in " ".join(said.split()), said
 
@@ -111,40 +121,37 @@ def test_layers_that_are_no_list_of_names_run_nothing(run: Callable[..., str], t
 def test_all_refusals_of_a_host_are_one_message(run: Callable[..., str], tmp_path: Path) -> None:
     """Those of the request, of the plan, of the roles and of the instances."""
     host: dict[str, object] = {
-        "plan_sku": "none",
-        "plan_verfy": {},
-        "numa_thp": "sometimes",
-        "llama_instances": [{"name": "chat", "modell": "/none", "port": 8080}, {"name": "code", "port": 8081}],
+        "epyc_plan_sku": "none",
+        "epyc_plan_verfy": {},
+        "epyc_numa_thp": "sometimes",
+        "epyc_llama_instances": [{"name": "chat", "modell": "/none", "port": 8080}, {"name": "code", "port": 8081}],
     }
-    said = refuse(run, tmp_path, {"epyc-1": host}, "--tags", "numa,llama")
+    said = run_refused_check(run, tmp_path, {"epyc-1": host}, "--tags", "numa,llama")
     lines = said.partition("[ERROR]: ")[2].split("\nOrigin:")[0].splitlines()
     assert lines[-1] == "Nothing was changed."
     for words in (
-        "There is no variable plan_verfy; did you mean plan_verify?",
-        "for an EPYC none (plan_sku)",
-        "Variables of the layer numa: value of numa_thp must be one of",
+        "There is no variable epyc_plan_verfy; did you mean epyc_plan_verify?",
+        "for an EPYC none (epyc_plan_sku)",
+        "Variables of the layer numa: value of epyc_numa_thp must be one of",
         "Instance chat: An instance has no option 'modell'; did you mean model?",
         "Instance code: model is missing",
     ):
         assert [line for line in lines if words in line], said
 
 
-def test_the_variables_of_playbooks_are_listed() -> None:
-    """What playbooks and roles read is known, all that is known is read, and the page has the same table."""
-    texts = [path.read_text() for folder in ("playbooks", "roles") for path in (ROOT / folder).rglob("*.yml")]
-    words = {word for text in texts for word in re.findall(r"(?<![\w./])(?:epyc|site)_\w+", text)}
-    # Modules, groups that a run makes, a file, and what tasks note.
-    others = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")} | {"epyc_tuned", "epyc_repair_result"}
-    groups = {word for word in words if word.endswith(("_now", "_not_now"))}
-    noted = {"site_start", "site_check", *_known_variables.NOTED}
-    read = words - others - groups - noted
-    assert read - _known_variables.known_variables() == _known_variables.PLAYBOOK_VARIABLES.keys()
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", (ROOT / "docs/variables.md").read_text(), re.MULTILINE)
-    assert rows == [*_known_variables.PLAYBOOK_VARIABLES.items()]
+def test_the_variables_of_playbooks_are_on_a_page() -> None:
+    """A user finds each variable of a playbook or role on a page or in the argument specs of the role."""
+    read = {name for name in _known_variables.list_collection_variables() if not name.endswith("_result")}
+    pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md"), *ROOT.glob("roles/*/meta/main.yml")]
+    listed = {name for page in pages for name in re.findall(r"\bepyc_\w+", page.read_text(encoding="utf-8"))}
+    others = {path.stem for folder in ("plugins/modules", "roles") for path in (ROOT / folder).iterdir()}
+    assert {
+        name for name in read - listed - others if not name.startswith(SET_BY_PLAYS) and not name.endswith("_now")
+    } == set()
 
 
 def test_the_inventories_of_the_clone_have_no_unknown_variable() -> None:
     files = [yaml.safe_load(path.read_text()) for path in (ROOT / "inventories").rglob("*.yml")]
     names = {name for file in files if isinstance(file, dict) for name in file}
     assert len(names) > 10
-    assert _known_variables.find_unknown_variables(names) == []
+    assert _known_variables.unknown_variable_messages(names) == []

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.venvs import OLDEST_CORE, OTHERS, OURS, ends, unit_venv
+from vepyc.venvs import OLDEST_CORE, OTHER_VERSIONS, OWN_VERSION, ensure_unit_test_venv, oldest_and_newest
 
 from .conftest import ROOT, Run
 
@@ -48,7 +48,7 @@ def measured(pythons: dict[str, str]) -> str:
 
     The oldest, because coverage costs more from 3.12 on, or cannot see branches there.
     """
-    return next(iter(ends(pythons)), OURS)
+    return next(iter(oldest_and_newest(pythons)), OWN_VERSION)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def tested(
     run: Run,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Run]:
-    """Run the engine's unit tests on a Python, once; return a function that runs more programs in the same place.
+    """Run the library's unit tests on a Python, once; return a function that runs more programs in the same place.
 
     With Ansible's module_utils of the controller, as a play brings them to a host.
     """
@@ -79,7 +79,7 @@ def tested(
         if version in begun:
             pytest.fail(f"the unit tests fail on Python {version}, as another test here shows", pytrace=False)
         begun.add(version)
-        programs = unit_venv(python=pythons[version])
+        programs = ensure_unit_test_venv(python=pythons[version])
         here = functools.partial(run, str(programs / "python"), "-m", cwd=tree, env=variables)
         said = here(*(["coverage", "run", "-m"] if version == measured else []), *PYTEST, ENGINE)
         assert PASSED.search(said), said
@@ -88,7 +88,7 @@ def tested(
     return tested
 
 
-@pytest.mark.parametrize("version", OTHERS)
+@pytest.mark.parametrize("version", OTHER_VERSIONS)
 def test_a_host_may_have_this_python(version: str, pythons: dict[str, str], tested: Callable[[str], Run]) -> None:
     if version not in pythons:
         pytest.skip(f"there is no Python {version} on this machine")
@@ -102,7 +102,7 @@ def test_unit_tests_alone_reach_the_engine(measured: str, tested: Callable[[str]
 
 def test_the_oldest_core(run: Run) -> None:
     """On the controller: the plugins, and every playbook with all that it speaks of."""
-    programs = unit_venv(OLDEST_CORE)
+    programs = ensure_unit_test_venv(OLDEST_CORE)
     said = run(str(programs / "python"), "-m", "pytest", "-q", *PLUGINS)
     assert PASSED.search(said), said
     playbooks = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("playbooks/*.yml"))

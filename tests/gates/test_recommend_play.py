@@ -44,7 +44,7 @@ class Controller:
         return " ".join(str(caught.value).split())
 
     def extra(self, **more: str) -> list[str]:
-        return [word for key, text in more.items() for word in ("-e", f"recommend_{key}={text}")]
+        return [word for key, text in more.items() for word in ("-e", f"epyc_recommend_{key}={text}")]
 
 
 @pytest.fixture
@@ -58,13 +58,15 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
     each = controller.file.with_name("{{ inventory_hostname }}.yml")
     asked = controller.extra(models=str(controller.model), write=str(each))
     said = controller.play("--check", *asked)
-    assert "llama_instances:" in said and "# Its weights cost" in said
+    assert "epyc_llama_instances:" in said and "# Its weights cost" in said
     assert not controller.file.exists()
     controller.play(*asked, limit="all")
     written = controller.file.read_text()
     # How much memory is free, which a reason tells, changes from one run to the next.
-    assert values(controller.file.with_name("again.yml").read_text()) == values(written)
-    (instance,) = yaml.safe_load(written)["llama_instances"]
+    assert variables_without_cache(controller.file.with_name("again.yml").read_text()) == variables_without_cache(
+        written
+    )
+    (instance,) = yaml.safe_load(written)["epyc_llama_instances"]
     assert instance["model"] == str(controller.model)
     run("yamllint", "--strict", str(controller.file))
     controller.file.write_text(MINE)
@@ -72,19 +74,19 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
         controller.play(*asked)
     assert controller.file.read_text() == MINE
     controller.play(*asked, *controller.extra(overwrite="true"))
-    assert values(controller.file.read_text()) == values(written)
+    assert variables_without_cache(controller.file.read_text()) == variables_without_cache(written)
 
 
-def values(text: str) -> dict[str, object]:
+def variables_without_cache(text: str) -> dict[str, object]:
     """Return the variables without the size of the prompt cache, which is what memory is free at that moment."""
     found = dict(yaml.safe_load(text))
-    for instance in found["llama_instances"]:
+    for instance in found["epyc_llama_instances"]:
         instance.pop("prompt_cache", None)
     return found
 
 
 def test_what_it_refuses(controller: Controller) -> None:
     write = controller.extra(write=str(controller.file))
-    assert "Say with recommend_models which models the host shall serve" in controller.refused(*write)
+    assert "Say with epyc_recommend_models which models the host shall serve" in controller.refused(*write)
     said = controller.refused(*controller.extra(models=str(controller.model)), *write, limit="all")
-    assert "recommend_write is one file, and there are 2 hosts." in said
+    assert "epyc_recommend_write is one file, and there are 2 hosts." in said

@@ -23,7 +23,7 @@ import yaml
 from ansible.plugins.test import core
 
 from tests.fixtures.rulebooks import RULEBOOK, post, run_rulebook, wait_until
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT
 
@@ -106,10 +106,12 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_play(inventory: Path, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return play.run("ansible-playbook", "-i", str(inventory), str(ROOT / f"playbooks/{playbook}.yml"), *arguments)
+    return playbook_runs.run_command(
+        "ansible-playbook", "-i", str(inventory), str(ROOT / f"playbooks/{playbook}.yml"), *arguments
+    )
 
 
-def repaired(output: str) -> list[str]:
+def repaired_hosts(output: str) -> list[str]:
     """Return the hosts that a repair would have reached, in the order in which it tried, by the output of a run."""
     return re.findall(r"fatal: \[(.+?)\]: UNREACHABLE", output)
 
@@ -117,7 +119,7 @@ def repaired(output: str) -> list[str]:
 @pytest.mark.parametrize(("name", "limit"), [("epyc9354", "epyc9354"), ("epyc-03", "epyc-02,epyc-03")])
 def test_the_playbook_refuses_what_is_not_the_one_host_of_its_run(inventory: Path, name: str, limit: str) -> None:
     done = run_play(inventory, "repair", "-l", limit, "-e", json.dumps({"epyc_repair_host": name}))
-    assert (done.returncode, repaired(done.stdout)) == (2, []), done.stdout
+    assert (done.returncode, repaired_hosts(done.stdout)) == (2, []), done.stdout
     assert f'epyc_repair_host is "{name}", but has to be the name of one host' in done.stdout
     assert done.stdout.count("PLAY [") == 1, "the repair began"
 
@@ -129,7 +131,7 @@ def test_the_playbook_refuses_what_is_not_the_one_host_of_its_run(inventory: Pat
 )
 def test_who_is_repaired(inventory: Path, limit: str, arguments: list[str], hosts: set[str]) -> None:
     done = run_play(inventory, "repair", "-l", limit, *arguments)
-    assert {*repaired(done.stdout)} == hosts, done.stdout
+    assert {*repaired_hosts(done.stdout)} == hosts, done.stdout
 
 
 @pytest.mark.slow
@@ -156,5 +158,5 @@ def test_alerts_through_the_real_rulebook(inventory: Path, tmp_path: Path) -> No
         runs = tmp_path / "runs.log"
         wait_until(lambda: "epyc-03 " in runs.read_text() and "unreachable=1" in runs.read_text(), log)
         assert post(f"http://127.0.0.1:{port}/alerts", {"alerts": [build_alert("epyc-02")]}, "another") == 401
-    assert repaired(runs.read_text()) == ["epyc-03"], log.read_text()
+    assert repaired_hosts(runs.read_text()) == ["epyc-03"], log.read_text()
     assert runs.read_text().count("PLAY [Repair what has drifted]") == 1, log.read_text()

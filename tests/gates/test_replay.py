@@ -19,16 +19,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.answer import Server, ask
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.api import LLAMA
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.prompts import Prompt
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import closed_loop
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Server, fetch_answer
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.completion_api import LLAMA
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import threads
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import server_http
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.replay import install
 from ansible_collections.sovereign.epyc.tests.replay.program import arguments, pace, truth
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, llama_servers
@@ -48,14 +48,14 @@ class Replay:
 
     def times(self, tokens: int = 8) -> tuple[float, float]:
         """Return the milliseconds of a token of an answer, and those of one of its prompt."""
-        told = ask(self.server, Prompt("prose", "Once upon a time", tokens)).timings
+        told = fetch_answer(self.server, Prompt("prose", "Once upon a time", tokens)).timings
         assert told["prompt_n"] == COUNTED
         return round(told["predicted_ms"] / tokens, 6), round(told["prompt_ms"] / COUNTED, 6)
 
     def metrics(self) -> dict[str, float]:
-        status, text = http.ask(self.server.url, "/metrics", 5)
+        status, text = server_http.send_get_request(self.server.url, "/metrics", 5)
         assert status == 200
-        return http.parse_metrics(text)
+        return server_http.parse_prometheus_metrics(text)
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +67,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(home: Path, *words: str) -> list[str]:
+def replay_command(home: Path, *words: str) -> list[str]:
     fixed = ["--model", f"{home}/model.gguf", "--port", "0", "--metrics", "--slots", "--ctx-size", "4096"]
     return [sys.executable, str(home / "llama-server"), *fixed, *words]
 
 
 @contextmanager
-def replaying(home: Path, said: Mapping[str, Any], *words: str, **environment: str) -> Iterator[Replay]:
+def running_replay(home: Path, said: Mapping[str, Any], *words: str, **environment: str) -> Iterator[Replay]:
     (home / "this.json").write_text(json.dumps(said))
     variables = {**os.environ, **environment, "LLAMA_REPLAY_TRUTH": f"{home}/this.json"}
-    with subprocess.Popen(command(home, *words), stdout=subprocess.PIPE, text=True, env=variables) as process:
+    with subprocess.Popen(replay_command(home, *words), stdout=subprocess.PIPE, text=True, env=variables) as process:
         try:
             assert process.stdout
             yield Replay(process, process.stdout.readline().split()[-1])
@@ -99,12 +99,16 @@ def test_it_takes_and_refuses_what_the_recorded_server_did(home: Path, run: dict
 def test_it_passes_for_the_recorded_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLAMA_REPLAY_TRUTH", f"{home}/truth.json")
     binary = str(home / "llama-server")
-    found = probe.capabilities(binary, None)
-    assert found.build == 11434 and found.pins_work and found.flags == llama_servers.server("b11434").flags
-    probe.dry_run(binary, ["--model", "/srv/m.gguf", "--threads", "8", "--metrics"], None)
+    found = probe.probe_capabilities(binary, None)
+    assert (
+        found.build == 11434
+        and found.can_pin_threads
+        and found.options.keys() == llama_servers.server("b11434").options.keys()
+    )
+    probe.require_accepted_arguments(binary, ["--model", "/srv/m.gguf", "--threads", "8", "--metrics"], None)
     with pytest.raises(TuningError, match="invalid argument: --nonsense"):
-        probe.dry_run(binary, ["--nonsense"], None)
-    assert probe.one_token(binary, found, None) == []
+        probe.require_accepted_arguments(binary, ["--nonsense"], None)
+    assert probe.try_to_compute_one_token(binary, found, None) == []
 
 
 def test_a_switch_and_its_opposite_are_two(home: Path) -> None:
@@ -132,7 +136,7 @@ def test_effects_are_in_force_where_their_conditions_hold(home: Path, tmp_path: 
         {"all": [{"file": str(other), "equals": "1"}, {"argument": "--threads", "present": True}], "factor": 0.9},
     ]
     always = 1.1 * 1.3 * 1.7
-    with replaying(home, {**PLAIN, "effects": effects}, "--threads", "2", OMP_WAIT_POLICY="passive") as one:
+    with running_replay(home, {**PLAIN, "effects": effects}, "--threads", "2", OMP_WAIT_POLICY="passive") as one:
         assert one.times() == pytest.approx((always, 0.5 * always))
         knob.write_text("[always] madvise never\n")
         assert one.times() == pytest.approx((0.5 * always, 1.5 * always))
@@ -147,7 +151,7 @@ def test_it_can_ignore_an_argument_and_die(home: Path) -> None:
         "ignores": ["--threads"],
         "dies_after": 1,
     }
-    with replaying(home, said, "--threads", "1") as one:
+    with running_replay(home, said, "--threads", "1") as one:
         assert one.times() == (1.0, 0.5)
         with pytest.raises(TuningError, match="broke off"):
             one.times()
@@ -157,7 +161,7 @@ def test_it_can_ignore_an_argument_and_die(home: Path) -> None:
 # Chance
 
 
-def told(monkeypatch: pytest.MonkeyPatch, folder: Path, count: int, **said: Any) -> list[tuple[float, float]]:
+def request_times(monkeypatch: pytest.MonkeyPatch, folder: Path, count: int, **said: Any) -> list[tuple[float, float]]:
     """Return the times of some requests after a start."""
     monkeypatch.setenv("STATE_DIRECTORY", str(folder))
     drawn = pace.Pace(truth.Truth(**{"base_ms": 1.0, "prompt_ms": 1.0, **said}), {}, pace.Start())
@@ -168,29 +172,29 @@ def test_the_seed_and_the_start_decide(monkeypatch: pytest.MonkeyPatch, tmp_path
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     other.mkdir()
-    first = told(monkeypatch, one, 5, start_noise=0.1)
-    second = told(monkeypatch, one, 5, start_noise=0.1)
-    assert told(monkeypatch, other, 5, start_noise=0.1) == first != second
-    assert told(monkeypatch, other, 5, start_noise=0.1) == second
+    first = request_times(monkeypatch, one, 5, start_noise=0.1)
+    second = request_times(monkeypatch, one, 5, start_noise=0.1)
+    assert request_times(monkeypatch, other, 5, start_noise=0.1) == first != second
+    assert request_times(monkeypatch, other, 5, start_noise=0.1) == second
     assert json.loads((other / "starts.json").read_text())["starts"] == 2
-    assert told(monkeypatch, other, 5, seed=2) != told(monkeypatch, one, 5)
+    assert request_times(monkeypatch, other, 5, seed=2) != request_times(monkeypatch, one, 5)
 
 
 def test_noise_is_as_large_and_as_slow_as_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    steps = [step for step, dummy in told(monkeypatch, tmp_path, 4000, noise=0.05, autocorrelation=0.6)]
+    steps = [step for step, dummy in request_times(monkeypatch, tmp_path, 4000, noise=0.05, autocorrelation=0.6)]
     assert mean(steps) == pytest.approx(1, abs=0.01) and pstdev(steps) == pytest.approx(0.05, rel=0.1)
     pairs = list(pairwise(steps))
     assert mean((a - 1) * (b - 1) for a, b in pairs) / 0.05**2 == pytest.approx(0.6, abs=0.1)
-    spikes = told(monkeypatch, tmp_path, 2000, noise=0.0, spikes=truth.Spikes(0.1, 3.0))
+    spikes = request_times(monkeypatch, tmp_path, 2000, noise=0.0, spikes=truth.Spikes(0.1, 3.0))
     assert {round(step, 9) for step, dummy in spikes} == {1.0, 3.0}
     assert sum(step > 2 for step, dummy in spikes) == pytest.approx(200, abs=50)
 
 
 def test_it_drifts_from_the_first_start_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    told(monkeypatch, tmp_path, 1)
+    request_times(monkeypatch, tmp_path, 1)
     kept = json.loads((tmp_path / "starts.json").read_text())
     (tmp_path / "starts.json").write_text(json.dumps({**kept, "first": kept["first"] - 7200}))
-    ((step, prompt),) = told(monkeypatch, tmp_path, 1, noise=0.0, drift_per_hour=0.1)
+    ((step, prompt),) = request_times(monkeypatch, tmp_path, 1, noise=0.0, drift_per_hour=0.1)
     assert (step, prompt) == pytest.approx((1.21, 1.21), abs=1e-3)
 
 
@@ -198,53 +202,62 @@ def test_it_drifts_from_the_first_start_on(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
-    with replaying(home, PLAIN, "--parallel", "2", "--threads", "1") as one:
-        whole = ask(one.server, PROMPT)
-        assert whole.predicted == len(whole.chunks) == 8 and whole.rate == pytest.approx(1000)
-        assert ask(one.server, PROMPT).text == whole.text
-        load.many_streams(one.server, [PROMPT], 3)
+    with running_replay(home, PLAIN, "--parallel", "2", "--threads", "1") as one:
+        whole = fetch_answer(one.server, PROMPT)
+        assert whole.generated_tokens == len(whole.chunks) == 8 and whole.tokens_per_second == pytest.approx(1000)
+        assert fetch_answer(one.server, PROMPT).text == whole.text
+        closed_loop.fetch_answers_in_parallel(one.server, [PROMPT], 3)
         numbers = one.metrics()
         assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
-        assert http.in_work(one.server.url, http.ask(one.server.url, "/metrics", 5)[1]) == 0
-        slots = json.loads(http.ask(one.server.url, "/slots", 5)[1])
+        assert (
+            server_http.parse_unfinished_request_count(
+                one.server.url, server_http.send_get_request(one.server.url, "/metrics", 5)[1]
+            )
+            == 0
+        )
+        slots = json.loads(server_http.send_get_request(one.server.url, "/slots", 5)[1])
         assert [slot["speculative"] for slot in slots] == [False, False]
-        assert json.loads(http.ask(one.server.url, "/props", 5)[1])["build_info"].startswith("b11434-")
-        said = trial.post(
+        assert json.loads(server_http.send_get_request(one.server.url, "/props", 5)[1])["build_info"].startswith(
+            "b11434-"
+        )
+        said = trial.post_json(
             one.server.url, "/completion", {"prompt": "a", "n_predict": 3}, one.server.clock.monotonic() + 5, None
         )
         assert said["tokens_predicted"] == said["timings"]["predicted_n"] == 3 and len(said["content"].split()) == 3
         with pytest.raises(TuningError, match="exceeds the available context"):
-            ask(one.server, Prompt("prose", "long" * 2048, 8))
+            fetch_answer(one.server, Prompt("prose", "long" * 2048, 8))
 
 
 def test_requests_wait_for_a_slot(home: Path) -> None:
     """With one slot, two streams are half as fast each; with two slots, a step serves both."""
     spans = {}
     for slots in ("1", "2"):
-        with replaying(home, {**PLAIN, "base_ms": 4.0}, "--parallel", slots, "--threads", "1") as one:
+        with running_replay(home, {**PLAIN, "base_ms": 4.0}, "--parallel", slots, "--threads", "1") as one:
             begun = one.server.clock.monotonic()
-            load.many_streams(one.server, [PROMPT], 2, 2)
+            closed_loop.fetch_answers_in_parallel(one.server, [PROMPT], 2, 2)
             spans[slots] = one.server.clock.monotonic() - begun
     assert spans["1"] >= 4 * 8 * 0.004 and spans["2"] < 0.8 * spans["1"]
 
 
 def test_guesses_come_together_and_a_step_costs_the_same(home: Path) -> None:
-    with replaying(home, {**PLAIN, "accepted": 0.5}, "--spec-type", "ngram-simple") as one:
-        whole = ask(one.server, Prompt("prose", "Once", 31))
-        assert whole.predicted == 31 and whole.accepted / whole.drafted == pytest.approx(0.5, abs=0.05)
-        assert whole.timings["predicted_ms"] == pytest.approx(31 - whole.accepted)
-        seen = trial.run(one.server.url, None)
-        assert seen.speculative and seen.tokens == trial.TOKENS and seen.drafts and seen.whole
+    with running_replay(home, {**PLAIN, "accepted": 0.5}, "--spec-type", "ngram-simple") as one:
+        whole = fetch_answer(one.server, Prompt("prose", "Once", 31))
+        assert whole.generated_tokens == 31 and whole.accepted_tokens / whole.drafted_tokens == pytest.approx(
+            0.5, abs=0.05
+        )
+        assert whole.timings["predicted_ms"] == pytest.approx(31 - whole.accepted_tokens)
+        seen = trial.run_trial_of_task(one.server.url, None)
+        assert seen.speculative and seen.tokens == trial.TOKEN_COUNT and seen.drafts and seen.is_complete
         assert seen.acceptance == pytest.approx(0.5, abs=0.05)
 
 
 def test_its_threads_work_in_turns_where_they_are_pinned(home: Path) -> None:
     cpu = max(os.sched_getaffinity(0))
     pins = ("--cpu-mask", hex(1 << cpu), "--cpu-strict", "1")
-    with replaying(home, {**PLAIN, "base_ms": 5, "busy": 0.6}, "--threads", "2", *pins) as one:
-        before = threads.sample(KernelFS(), [one.process.pid])
+    with running_replay(home, {**PLAIN, "base_ms": 5, "busy": 0.6}, "--threads", "2", *pins) as one:
+        before = threads.sample_threads(KernelFS(), [one.process.pid])
         one.times(60)
-        after = threads.sample(KernelFS(), [one.process.pid])
+        after = threads.sample_threads(KernelFS(), [one.process.pid])
     # 60 steps of 5 ms, 0.6 of them busy, on two threads; a machine that is shared gives less of it.
     computing = {key: thread for key, thread in after.items() if thread.allowed == (cpu,)}
     worked = [(thread.worked or 0) - (before[key].worked or 0) for key, thread in computing.items()]
@@ -307,7 +320,7 @@ def test_a_truth_that_is_not_understood_is_refused(home: Path, tmp_path: Path, s
 def test_it_does_not_start_without_a_truth(home: Path, path: str, why: str) -> None:
     (home / "bad.json").write_text('{"a": 1}')
     variables = {**os.environ, "LLAMA_REPLAY_TRUTH": f"{home}/{path}"}
-    done = subprocess.run(command(home), capture_output=True, text=True, env=variables, timeout=30)
+    done = subprocess.run(replay_command(home), capture_output=True, text=True, env=variables, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", why.format(home=home))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT, VARIABLES
 
@@ -23,6 +23,7 @@ from .conftest import ROOT, VARIABLES
 ACTION = """\
 import json
 from ansible.plugins.action import ActionBase
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.pending_reboot import ineffective_reboot_reasons
 
 REFUSED = {"failed": True, "msg": "llama-chat.service calls the command. Nothing was changed."}
 
@@ -34,22 +35,24 @@ class ActionModule(ActionBase):
         with open(task_vars["told"]) as file:
             log = file.read()
         rebooted, removed = '["reboot", false' in log, '["llama_server", false' in log
+        restored = [] if rebooted else ["nohz_full", "transparent-hugepage"]
+        boot = {"id": str(rebooted), "parameters": host["lines"][rebooted].split(), "restored": restored}
         return ANSWER
 """
 ANSWERS = {
-    "epyc_engine": "REFUSED if host['serves'] and not removed and not asked.get('instances_leave')"
+    "epyc_host_tool": "REFUSED if host['serves'] and not removed and not asked.get('instances_leave')"
     " else {'changed': True}",
     "epyc_restore": "{'changed': True, 'summary': 'Summary.', 'reboot_required': False}"
     " if not host.get('left') else {'failed': True, 'changed': True, 'msg': 'Pages are in use.', 'left': ['Pages.'],"
     " 'summary': 'Summary.'}",
     "llama_server": "{'changed': host['serves']}",
+    "vllm_server": "{'changed': False}",
     "llama_rpc_worker": "{'changed': False}",
     "file": "{'changed': True}",
-    "command": "{'stdout': host['lines'][rebooted]}",
     "reboot": "{'changed': True, 'rebooted': True}",
-    "epyc_verify": "{'clean': True, 'boot_service': 'missing', 'complaints': [], 'boot_id': str(rebooted),"
-    " 'pending_reboot': [] if rebooted else ['cmdline:nohz_full was put back, which waits for a reboot',"
-    " 'cmdline:transparent-hugepage was put back, which waits for a reboot']}",
+    "epyc_verify": "{'clean': True, 'boot_service': 'missing', 'complaints': [], 'boot': boot,"
+    " 'pending_reboot': restored, 'failed_reboot': ineffective_reboot_reasons(asked['before'], boot)"
+    " if 'before' in asked else []}",
 }
 #: No host takes a connection: nothing but the answers can be had.
 NOWHERE = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_become": False}
@@ -75,21 +78,24 @@ class Controller:
         collection = folder / "ansible_collections/sovereign/epyc"
         (collection / "plugins/action").mkdir(parents=True)
         for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*"), *ROOT.glob("roles/*")]:
-            if path.name not in ("roles", "reboot", "playbooks") and not (collection / path.relative_to(ROOT)).exists():
+            if (
+                path.name not in ("roles", "epyc_reboot", "playbooks")
+                and not (collection / path.relative_to(ROOT)).exists()
+            ):
                 (collection / path.relative_to(ROOT)).parent.mkdir(exist_ok=True)
                 (collection / path.relative_to(ROOT)).symlink_to(path)
-        for path in [*ROOT.glob("roles/reboot/**/*.yml"), *ROOT.glob("playbooks/**/*.yml")]:
+        for path in [*ROOT.glob("roles/epyc_reboot/**/*.yml"), *ROOT.glob("playbooks/**/*.yml")]:
             copy = collection / path.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_text()
-            for name in ("command", "file", "reboot"):
+            for name in ("file", "reboot"):
                 text = text.replace(f"ansible.builtin.{name}:", f"sovereign.epyc.{name}:")
             copy.write_text(text)
         for name, answer in ANSWERS.items():
             text = ACTION.replace("NAME", name).replace("ANSWER", answer)
             (collection / f"plugins/action/{name}.py").write_text(text)
 
-    def play(self, book: str, host: str, *words: str) -> play.Play:
+    def play(self, book: str, host: str, *words: str) -> playbook_runs.PlaybookRun:
         """Run a playbook on one host."""
         record = self.folder / "record.jsonl"
         for path in (record, self.log):
@@ -102,9 +108,9 @@ class Controller:
             "RECORD_FILE": str(record),
         }
         where = ("-i", str(self.folder / "hosts.json"), "-l", host)
-        done = play.run("ansible-playbook", *where, f"sovereign.epyc.{book}", *words, **variables)
+        done = playbook_runs.run_command("ansible-playbook", *where, f"sovereign.epyc.{book}", *words, **variables)
         results = [json.loads(line) for line in record.read_text().splitlines()]
-        return play.Play(done.returncode, done.stdout, results)
+        return playbook_runs.PlaybookRun(done.returncode, done.stdout, results)
 
     def calls(self, check: bool) -> list[str]:
         """Return the modules that were called with or without check mode, in their order."""
@@ -129,8 +135,8 @@ def test_a_host_that_serves_is_refused_first_in_the_same_words_with_and_without_
         assert played.returncode == 2, played.output
         (failed,) = [result for result in played.results if result["status"] == "failed"]
         assert failed["msg"] == "llama-chat.service calls the command. Nothing was changed."
-        assert (played.changed, controller.calls(check=False)) == ({}, [])
-        assert controller.calls(check=True) == ["epyc_engine"]
+        assert (played.changed_results, controller.calls(check=False)) == ({}, [])
+        assert controller.calls(check=True) == ["epyc_host_tool"]
 
 
 @pytest.mark.slow
@@ -141,9 +147,9 @@ def test_a_check_lists_what_a_run_would_do_and_ends_well(controller: Controller)
         assert controller.calls(check=False) == []
         if host != "holds":
             ran = controller.play("restore", host, *more)
-            assert (ran.returncode, checked.changed.keys()) == (0, ran.changed.keys()), ran.output
-            assert not LOOKS & checked.changed.keys()
-            assert {"Put the settings back", "Remove the engine and its services"} <= checked.changed.keys()
+            assert (ran.returncode, checked.changed_results.keys()) == (0, ran.changed_results.keys()), ran.output
+            assert not LOOKS & checked.changed_results.keys()
+            assert {"Put the settings back", "Remove the host tool and its services"} <= checked.changed_results.keys()
 
 
 @pytest.mark.slow
@@ -152,13 +158,20 @@ def test_what_instances_hold_is_no_failure_of_a_check_that_removes_them(controll
     assert "While its instances run: Pages." in checked["Say what was put back"]["msg"]
     ran = controller.play("restore", "holds", *INSTANCES)
     assert (ran.returncode, ran["Put the settings back"]["msg"]) == (2, "Pages are in use.")
-    assert "Remove the engine and its services" not in ran.changed
+    assert "Remove the host tool and its services" not in ran.changed_results
 
 
 def test_settings_are_looked_at_before_instances_are_removed(controller: Controller) -> None:
     controller.play("restore", "serves", *INSTANCES)
-    assert controller.calls(check=True) == ["epyc_engine", "epyc_restore"]
-    assert controller.calls(check=False) == ["llama_server", "llama_rpc_worker", "epyc_restore", "epyc_engine", "file"]
+    assert controller.calls(check=True) == ["epyc_host_tool", "epyc_restore"]
+    assert controller.calls(check=False) == [
+        "llama_server",
+        "vllm_server",
+        "llama_rpc_worker",
+        "epyc_restore",
+        "epyc_host_tool",
+        "file",
+    ]
 
 
 @pytest.mark.parametrize("layers", ['{"epyc_restore_layers": ["cat", "irq"]}', "epyc_restore_layers=' cat,irq'"])
@@ -178,12 +191,12 @@ def test_instances_are_a_layer_that_has_to_be_confirmed(controller: Controller) 
     assert refused.returncode == 2 and controller.calls(check=True) + controller.calls(check=False) == []
     assert "confirm it with -e epyc_restore_instances=true. Nothing was changed." in refused.output.replace("\n", " ")
     played = controller.play("restore", "serves", *layers, *INSTANCES)
-    assert played["Say what was put back"]["msg"] == "Summary. Instances of llama.cpp were removed."
-    assert controller.calls(check=False) == ["llama_server", "llama_rpc_worker", "epyc_restore"]
+    assert played["Say what was put back"]["msg"] == "Summary. Instances were removed."
+    assert controller.calls(check=False) == ["llama_server", "vllm_server", "llama_rpc_worker", "epyc_restore"]
     assert [asked["layers"] for asked in controller.asked("epyc_restore")] == [["numa"]] * 2
     alone = controller.play("restore", "calm", "-e", "epyc_restore_layers=llama", *INSTANCES)
-    assert alone["Say what was put back"]["msg"] == "There are no instances of llama.cpp to remove."
-    assert controller.calls(check=False) == ["llama_server", "llama_rpc_worker"]
+    assert alone["Say what was put back"]["msg"] == "There are no instances to remove."
+    assert controller.calls(check=False) == ["llama_server", "vllm_server", "llama_rpc_worker"]
 
 
 @pytest.mark.parametrize("layers", [[], "", {"cat": False}, True, 3, None])
@@ -199,8 +212,8 @@ def test_layers_that_are_no_list_are_refused_before_everything_would_be_put_back
 @pytest.mark.parametrize("how", [[], ["--check", "-e", "epyc_reboot_ok=true"]])
 def test_a_look_at_who_waits_for_a_reboot_changes_nothing(controller: Controller, how: list[str]) -> None:
     played = controller.play("reboot", "calm", *how)
-    assert (played.returncode, played.changed) == (0, {}), played.output
-    assert "cmdline:nohz_full was put back" in played["Say whether the host waits"]["msg"]
+    assert (played.returncode, played.changed_results) == (0, {}), played.output
+    assert ": nohz_full; transparent-hugepage." in played["Say whether the host waits"]["msg"]
 
 
 @pytest.mark.slow
@@ -208,15 +221,16 @@ def test_a_reboot_after_an_undo_proves_that_boot_parameters_are_back(controller:
     for host in ("calm", "serves"):
         played = controller.play("reboot", host, "-e", "epyc_reboot_ok=true")
         assert played.returncode == 0, played.output
-        assert played["Prove that the boot parameters are back"]["status"] == "ok"
+        assert played["Prove that the host came back as configured"]["status"] == "ok"
     # What the inventory asks for beside what is stored, and instances, are no matter of a reboot.
-    assert all(asked == {"services": False} for asked in controller.asked("epyc_verify"))
+    assert all(asked.keys() <= {"services", "before"} for asked in controller.asked("epyc_verify"))
+    assert not any(asked["services"] for asked in controller.asked("epyc_verify"))
 
 
 def test_boot_parameters_that_are_not_back_fail_the_reboot(controller: Controller) -> None:
     played = controller.play("reboot", "stays", "-e", "epyc_reboot_ok=true")
     said = played["Stop at a host that did not come back clean"]["msg"]
     assert said.startswith(
-        "stays did not come back clean, at 'Prove that the boot parameters are back': The kernel was started with "
+        "stays did not come back clean, at 'Prove that the host came back as configured': The kernel was started with "
         "nohz_full, transparent-hugepage as before, which had been put back"
     ), said

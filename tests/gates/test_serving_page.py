@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
-from tools.chromium import Page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
+from tools.pictures.chromium import Page
 
-from .conftest import opened
-from .contrast import contrasts
-from .prometheus import Prometheus, fleet
+from .conftest import open_page
+from .contrast import text_contrasts
+from .prometheus import Prometheus, make_fleet_metrics
 
 HEADLINE = "document.querySelector('.headline').innerText"
 ROWS = "[...document.querySelectorAll('tbody tr')].filter(row => !row.hidden).map(row => row.innerText.split('\\t'))"
@@ -30,7 +30,7 @@ TILES = (
 #: Resolves when the first look is drawn, or has failed.
 DRAWN = """
 new Promise(done => {
-  const asked = () => document.querySelector('.headline').innerText !== 'Prometheus is asked.'
+  const asked = () => document.querySelector('.headline').innerText !== 'Waiting for Prometheus.'
     ? done() : setTimeout(asked, 20);
   asked();
 })
@@ -45,59 +45,62 @@ def prometheus() -> Iterator[Prometheus]:
     server.server_close()
 
 
-def shown(browser: Page, tmp_path: Path, url: str) -> Page:
-    page = opened(browser, tmp_path / "serving.html", _serving_page.render(url))
-    page.run(DRAWN)
+def show_page(browser: Page, tmp_path: Path, url: str) -> Page:
+    page = open_page(browser, tmp_path / "serving.html", serving_html.render_serving_page(url))
+    page.evaluate_javascript(DRAWN)
     return page
 
 
 def test_one_host(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
-    prometheus.samples = fleet(1)
-    page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE) == "1 instance on 1 host: all is well."
-    (row,) = page.run(ROWS)
+    prometheus.samples = make_fleet_metrics(1)
+    page = show_page(browser, tmp_path, prometheus.url)
+    assert page.evaluate_javascript(HEADLINE) == "1 instance on 1 host: all is well."
+    (row,) = page.evaluate_javascript(ROWS)
     assert row == ["epyc-001 chat", "<b>m</b>", "12.5", "", "2", "80 ms", "75 %", "60 %", "55 %", "250.0 GB/s", ""]
-    assert page.run("document.querySelector('tbody svg').getAttribute('aria-label')") == "up to 13.2"
-    assert page.run(TILES)["requests that wait"] == "3"
-    asked = {url.partition("?")[0] for url in page.requests() if not url.startswith("file:")}
+    assert page.evaluate_javascript("document.querySelector('tbody svg').getAttribute('aria-label')") == "up to 13.2"
+    assert page.evaluate_javascript(TILES)["requests that wait"] == "3"
+    asked = {url.partition("?")[0] for url in page.requested_addresses() if not url.startswith("file:")}
     assert asked == {f"{prometheus.url}/api/v1/query", f"{prometheus.url}/api/v1/query_range"}
     assert page.errors == []
     for dark in (False, True):
-        page.dark(dark)
-        assert min(ratio for ratio, dummy in contrasts(page)) >= 4.5
-    page.dark(False)
+        page.emulate_dark_preference(dark)
+        assert min(ratio for ratio, dummy in text_contrasts(page)) >= 4.5
+    page.emulate_dark_preference(False)
 
 
 def test_two_hundred_hosts(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
-    prometheus.samples = fleet(200)
-    page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE) == "200 instances on 200 hosts: 20 instances down, 28 hosts not as tuned."
-    rows = page.run(ROWS)
+    prometheus.samples = make_fleet_metrics(200)
+    page = show_page(browser, tmp_path, prometheus.url)
+    assert page.evaluate_javascript(HEADLINE) == "200 instances on 200 hosts: 20 instances down, 28 hosts not as tuned."
+    rows = page.evaluate_javascript(ROWS)
     assert [row[2] for row in rows[:20]] == ["down"] * 20 and rows[20][10] == "2"
     assert [row[0] for row in rows[-2:]] == ["epyc-198 chat", "epyc-199 chat"]
-    assert page.run(TILES)["tokens per second"] == "2250.0"
-    page.run("document.querySelector('input').focus()")
-    page.type("epyc-19")
-    assert len(page.run(ROWS)) == 10
-    assert page.run("document.querySelector('form output').innerText") == "10 of 200 instances"
+    assert page.evaluate_javascript(TILES)["tokens per second"] == "2250.0"
+    page.evaluate_javascript("document.querySelector('input').focus()")
+    page.type_text("epyc-19")
+    assert len(page.evaluate_javascript(ROWS)) == 10
+    assert page.evaluate_javascript("document.querySelector('form output').innerText") == "10 of 200 instances"
 
 
 def test_nothing_is_known(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
-    page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE).startswith("Prometheus knows no instance: run monitoring.yml")
-    assert page.run(ROWS) == [] and page.errors == []
+    page = show_page(browser, tmp_path, prometheus.url)
+    assert page.evaluate_javascript(HEADLINE).startswith("Prometheus knows no instance: run monitoring.yml")
+    assert page.evaluate_javascript(ROWS) == [] and page.errors == []
 
 
 def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     """What was known stays, and is said to be old."""
-    prometheus.samples = fleet(1)
-    page = shown(browser, tmp_path, prometheus.url)
+    prometheus.samples = make_fleet_metrics(1)
+    page = show_page(browser, tmp_path, prometheus.url)
     prometheus.shutdown()
     prometheus.server_close()
-    page.run("look()")
-    said = page.run(HEADLINE)
-    assert said.startswith(f"Prometheus at {prometheus.url} does not answer: ") and "What is shown is of " in said
-    assert page.run("document.querySelector('main').className") == "stale" and len(page.run(ROWS)) == 1
+    page.evaluate_javascript("poll()")
+    said = page.evaluate_javascript(HEADLINE)
+    assert said.startswith(f"Prometheus at {prometheus.url} does not answer: ") and "The page shows values of " in said
+    assert (
+        page.evaluate_javascript("document.querySelector('main').className") == "stale"
+        and len(page.evaluate_javascript(ROWS)) == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,23 +118,30 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
 )
 def test_what_is_no_result_is_called_that(browser: Page, tmp_path: Path, prometheus: Prometheus, body: str) -> None:
     prometheus.body = body.encode()
-    page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE) == f"Prometheus at {prometheus.url} answered something that is no result of a query."
-    assert page.run(ROWS) == [] and page.errors == []
+    page = show_page(browser, tmp_path, prometheus.url)
+    assert (
+        page.evaluate_javascript(HEADLINE)
+        == f"Prometheus at {prometheus.url} answered something that is no result of a query."
+    )
+    assert page.evaluate_javascript(ROWS) == [] and page.errors == []
 
 
 def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     """Prometheus itself answers NaN where nothing was served; labels may lack, too."""
-    prometheus.samples = {name: [(labels, float("nan")) for labels, dummy in of] for name, of in fleet(1).items()}
-    prometheus.samples["up"] = [*fleet(1)["up"], ({}, 1)]
+    prometheus.samples = {
+        name: [(labels, float("nan")) for labels, dummy in of] for name, of in make_fleet_metrics(1).items()
+    }
+    prometheus.samples["up"] = [*make_fleet_metrics(1)["up"], ({}, 1)]
     prometheus.hour = ["NaN", "x", "2", "+Inf", "4"]
-    page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE) == "2 instances on 2 hosts: all is well."
-    assert page.run(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
-    assert page.run("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"
+    page = show_page(browser, tmp_path, prometheus.url)
+    assert page.evaluate_javascript(HEADLINE) == "2 instances on 2 hosts: all is well."
+    assert page.evaluate_javascript(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
+    assert (
+        page.evaluate_javascript("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"
+    )
     prometheus.hour = ["NaN", "x"]
-    page.run("look()")
-    assert page.run("document.querySelectorAll('polyline').length") == 0 and page.errors == []
+    page.evaluate_javascript("poll()")
+    assert page.evaluate_javascript("document.querySelectorAll('polyline').length") == 0 and page.errors == []
 
 
 @pytest.mark.parametrize(
@@ -139,4 +149,4 @@ def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheu
 )
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(BadRequest, match="is no URL of a Prometheus"):
-        _serving_page.render(url)
+        serving_html.render_serving_page(url)

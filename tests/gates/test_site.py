@@ -12,19 +12,21 @@ from pathlib import Path
 import pytest
 
 from tools import site
-from vepyc import VepycError, play
-from vepyc.rundir import Config, RunDir
+from vepyc import VepycError, playbook_runs
+from vepyc.machine.run_directory import Config, RunDirectory
 
 
-def said(home: Path, *arguments: str) -> tuple[int, list[str]]:
+def run_site_tool(home: Path, *arguments: str) -> tuple[int, list[str]]:
     """Run the tool with a cache of its own, in which it may not begin to build; return its exit code and its lines."""
-    done = play.run("tools/run.sh", "tools/site.py", *arguments, VEPYC_HOME=str(home), PYTHONPATH="lab")
+    done = playbook_runs.run_command(
+        "tools/run.sh", "tools/site.py", *arguments, VEPYC_HOME=str(home), PYTHONPATH="lab"
+    )
     assert not (home / "images").exists()
     return done.returncode, done.stdout.strip().splitlines()
 
 
 def test_a_sku_that_there_is_not(tmp_path: Path) -> None:
-    code, lines = said(tmp_path, "epyc9999")
+    code, lines = run_site_tool(tmp_path, "epyc9999")
     assert (code, lines) == (
         1,
         [
@@ -38,12 +40,12 @@ def test_a_sku_that_there_is_not(tmp_path: Path) -> None:
 
 
 def test_there_is_nobody_to_ask(tmp_path: Path) -> None:
-    code, lines = said(tmp_path, "epyc9754", "--ask", "Who is there?")
+    code, lines = run_site_tool(tmp_path, "epyc9754", "--ask", "Who is there?")
     assert (code, lines[-1]) == (1, "site: there is nobody to ask; start one: make site SKU=epyc9754")
 
 
 def test_nothing_was_switched_off(tmp_path: Path) -> None:
-    code, lines = said(tmp_path, "epyc9754", "--up")
+    code, lines = run_site_tool(tmp_path, "epyc9754", "--up")
     assert (code, lines) == (1, ["site: there is no machine that was switched off; make one: make site SKU=epyc9754"])
 
 
@@ -52,15 +54,15 @@ def test_a_long_silence_says_what_is_waited_for_and_the_exit_code_is_kept(
 ) -> None:
     monkeypatch.setattr(site, "SILENCE", 0.2)
     command = ["sh", "-c", "echo 'building it (once; log: /tmp/log)'; echo meanwhile more; sleep 0.5; exit 7"]
-    done = site.run(site.Step(command, "1 to 2 minutes", announces=True), "wait")
+    done = site.run_step(site.Step(command, "1 to 2 minutes", announces=True), "wait")
     assert (done.code, done.output.splitlines()[1], done.seconds_to_first_task) == (7, "meanwhile more", None)
     assert b"... wait: 0 s; usually 1 to 2 minutes; now building it (once)\n" in capfdbinary.readouterr().out
-    site.run(site.Step(command, "1 to 2 minutes"), "wait")
+    site.run_step(site.Step(command, "1 to 2 minutes"), "wait")
     assert b"... wait: 0 s; usually 1 to 2 minutes\n" in capfdbinary.readouterr().out
 
 
 def test_the_first_task_of_a_playbook_is_noticed() -> None:
-    done = site.run(
+    done = site.run_step(
         site.Step(["sh", "-c", "echo PLAY; sleep 0.3; echo 'TASK [first] ***'; sleep 0.3"], "a second"), "x"
     )
     assert done.seconds_to_first_task is not None
@@ -71,11 +73,11 @@ def test_cold_and_warm_runs_are_shown_side_by_side(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
-    site.show_times("cold", {"before": 120, "after": 280})
+    site.print_and_save_times("cold", {"before": 120, "after": 280})
     first = capsys.readouterr().out.splitlines()
     assert "warm  no such run yet" in first
     assert first[-1] == "figure site_share_before_first_task 30.00 % (bar <= 30)"
-    site.show_times("warm", {"before": 20, "after": 180})
+    site.print_and_save_times("warm", {"before": 20, "after": 180})
     cold, warm, figure = capsys.readouterr().out.splitlines()[-3:]
     assert cold.split() == ["cold", "120", "s", "280", "s", "400", "s", "30", "%", "an", "earlier", "run"]
     assert warm.split() == ["warm", "20", "s", "180", "s", "200", "s", "10", "%", "this", "run"]
@@ -111,10 +113,10 @@ def test_a_machine_is_tuned_if_this_collection_did_it_and_all_settings_are_in_fo
 ) -> None:
     monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
     monkeypatch.setattr(site, "collection_digest", lambda: "now")
-    monkeypatch.setattr(RunDir, "alive", lambda run_dir: alive)
-    monkeypatch.setattr("vepyc.Machine.find", lambda name: Guest(code))
+    monkeypatch.setattr(RunDirectory, "is_alive", lambda run_dir: alive)
+    monkeypatch.setattr("vepyc.Machine.find_running", lambda name: Guest(code))
     if digest:
-        mark = site.tuned_mark("epyc9754")
+        mark = site.tuned_mark_path("epyc9754")
         mark.parent.mkdir()
         mark.write_text(digest)
     assert site.is_tuned("epyc9754") == tuned
@@ -124,8 +126,8 @@ def test_a_machine_that_is_tuned_already_is_only_asked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
-    RunDir.of("epyc9754").create(Config("epyc9754", "epyc9754", "6.12", 29754, "image", None))
-    site.tuned_mark("epyc9754").touch()
+    RunDirectory.of_machine("epyc9754").create(Config("epyc9754", "epyc9754", "6.12", 29754, "image", None))
+    site.tuned_mark_path("epyc9754").touch()
     commands: list[str] = []
 
     def run(step: site.Step, what: str) -> site.Done:
@@ -133,14 +135,14 @@ def test_a_machine_that_is_tuned_already_is_only_asked(
         return site.Done(0, "", 1, None)
 
     alive = True
-    monkeypatch.setattr(RunDir, "alive", lambda run_dir: alive)
-    monkeypatch.setattr(site, "run", run)
+    monkeypatch.setattr(RunDirectory, "is_alive", lambda run_dir: alive)
+    monkeypatch.setattr(site, "run_step", run)
     monkeypatch.setattr(site, "is_tuned", lambda sku: True)
     monkeypatch.setattr("sys.argv", ["site.py", "epyc9754"])
     assert site.main() == 0
     assert commands == ["ansible-playbook playbooks/ask.yml"]
     assert "epyc9754 is tuned already" in capsys.readouterr().out
     alive = False
-    RunDir.of("epyc9754").disk.touch()
+    RunDirectory.of_machine("epyc9754").disk.touch()
     assert site.main() == 0
     assert commands[1:] == ["lab/bin/vepyc start", "ansible-playbook playbooks/ask.yml"]

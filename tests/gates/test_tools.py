@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vepyc.paths import directory, locked
+from vepyc.paths import ensure_directory, hold_lock
 
 PLUGINS = ".collections/ansible_collections/sovereign/epyc/plugins"
 
@@ -23,23 +23,23 @@ def test_ruff_format(run: Callable[..., str]) -> None:
     run("ruff", "format", "--check", "--diff")
 
 
-def mypy(run: Callable[..., str], python: str, *paths: str) -> None:
+def run_mypy(run: Callable[..., str], python: str, *paths: str) -> None:
     """Run mypy with a cache that a new clone shares with those before. It holds hashes, so other sources do no harm."""
-    with locked("mypy"):
-        run("mypy", f"--cache-dir={directory('mypy')}", f"--python-version={python}", *paths)
+    with hold_lock("mypy"):
+        run("mypy", f"--cache-dir={ensure_directory('mypy')}", f"--python-version={python}", *paths)
 
 
 @pytest.mark.slow
 @pytest.mark.everyday
 def test_mypy_plugins(run: Callable[..., str]) -> None:
-    mypy(run, "3.10", PLUGINS)  # the oldest that mypy knows; ansible-test compiles for 3.9
+    run_mypy(run, "3.10", PLUGINS)  # the oldest that mypy knows; ansible-test compiles for 3.9
 
 
 @pytest.mark.slow
 @pytest.mark.everyday
 def test_mypy_tools(run: Callable[..., str]) -> None:
     sources = ("lab/vepyc", "tools", "tests/fixtures", "tests/gates", "tests/harness", "tests/replay", "conftest.py")
-    mypy(run, "3.11", *sources)
+    run_mypy(run, "3.11", *sources)
 
 
 def test_yamllint(run: Callable[..., str]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT, VARIABLES
 
@@ -38,7 +38,7 @@ ANSWERS = {
     "llama_tune": "{'changed': True, 'clean': True, 'document': '/run.json', 'instance': asked['instance']['name'],"
     " 'text': str(asked['instance'].get('threads')), **json.loads(asked['instance']['model'][1:])}"
     " if 'model' in asked['instance'] else {'failed': True, 'msg': 'It does not run.'}",
-    "llama_fingerprint": "{'found': dict.fromkeys(asked['expect'], 'now'), 'differences':"
+    "llama_fingerprint_info": "{'found': dict.fromkeys(asked['expect'], 'now'), 'differences':"
     " [] if asked['expect'] == {'kernel': 'now'} else ['The kernel is another.']}",
     "llama_server": "{'options': [[one.get('threads'), one.get('ngram_max')] for one in asked['instances']]}",
     "epyc_plan": "{'ansible_facts': {'epyc': {'intent': {}, 'plan': {'cannot': []}}}, 'text': ''}",
@@ -58,38 +58,42 @@ def instance(name: str, tuned: dict[str, Any] | None = None, **more: Any) -> dic
     return {"name": name, "model": f"/{told}", "port": 8080, "threads": 4}
 
 
-def named(instance: dict[str, Any]) -> dict[str, Any]:
+def variables_with_named_model(instance: dict[str, Any]) -> dict[str, Any]:
     """Return the variables of a host with this instance, which names its model as a user of the catalogue does."""
     model = {"name": "mine", "path": instance["model"]}
-    return {"llama_models": [model], "llama_instances": [{**instance, "model": "mine"}]}
+    return {"epyc_llama_models": [model], "epyc_llama_instances": [{**instance, "model": "mine"}]}
 
 
-def host(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
+def host_variables(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
-    return {**here, "tune_write": True, **more, **({"llama_instances": list(instances)} if instances else {})}
+    return {**here, "epyc_tune_write": True, **more, **({"epyc_llama_instances": list(instances)} if instances else {})}
 
 
 HOSTS = {
-    "beside": host(tune_instance="chat"),
-    "kept": host(),
-    "shown": host({"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), tune_write=False),
-    "agree1": host(instance("chat", CHAT), tune_group="agree"),
-    "agree2": host(instance("chat", LEAST), tune_group="agree"),
-    "differ1": host(**named(instance("chat", CHAT)), tune_group="differ"),
-    "differ2": host(instance("chat", OTHER), tune_group="differ"),
-    "alone": host(instance("chat"), tune_group="one"),
-    "unnamed": host(instance("chat"), tune_instance="chta"),
-    "blocked": host(instance("chat")),
+    "beside": host_variables(epyc_tune_instance="chat"),
+    "kept": host_variables(),
+    "shown": host_variables(
+        {"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), epyc_tune_write=False
+    ),
+    "agree1": host_variables(instance("chat", CHAT), epyc_tune_group="agree"),
+    "agree2": host_variables(instance("chat", LEAST), epyc_tune_group="agree"),
+    "differ1": host_variables(**variables_with_named_model(instance("chat", CHAT)), epyc_tune_group="differ"),
+    "differ2": host_variables(instance("chat", OTHER), epyc_tune_group="differ"),
+    "alone": host_variables(instance("chat"), epyc_tune_group="one"),
+    "unnamed": host_variables(instance("chat"), epyc_tune_instance="chta"),
+    "blocked": host_variables(instance("chat")),
 }
 GROUPS = {"agree": ["agree1", "agree2"], "differ": ["differ1", "differ2"], "one": ["alone"]}
 #: What is in the inventory beside, by hand or from an earlier run. One instance makes no text, and one is gone.
 FILES = {
-    "host_vars/beside.yml": MINE + yaml.safe_dump({"llama_instances": [instance("chat", CHAT), instance("code")]}),
+    "host_vars/beside.yml": MINE + yaml.safe_dump({"epyc_llama_instances": [instance("chat", CHAT), instance("code")]}),
     "host_vars/kept/mine.yml": MINE
     + yaml.safe_dump(
-        {"llama_instances": [instance("chat", CHAT), instance("code"), {"name": "find", "task": "embedding"}]}
+        {"epyc_llama_instances": [instance("chat", CHAT), instance("code"), {"name": "find", "task": "embedding"}]}
     ),
-    "host_vars/kept/epyc_tuned.yml": yaml.safe_dump({"llama_tuned": dict.fromkeys(("chat", "code", "gone"), BEFORE)}),
+    "host_vars/kept/epyc_tuned.yml": yaml.safe_dump(
+        {"epyc_llama_tuned": dict.fromkeys(("chat", "code", "gone"), BEFORE)}
+    ),
     "host_vars/blocked": MINE,
 }
 WRITTEN = {"host_vars/beside", "host_vars/kept", "group_vars/agree"}
@@ -117,7 +121,7 @@ class Controller:
         for name, answer in ANSWERS.items():
             (actions / f"{name}.py").write_text(ACTION.replace("{ANSWER}", answer))
 
-    def play(self, *words: str, inventory: str = "") -> play.Play:
+    def play(self, *words: str, inventory: str = "") -> playbook_runs.PlaybookRun:
         record = self.folder / "record.jsonl"
         record.unlink(missing_ok=True)
         variables: dict[str, Any] = {
@@ -127,8 +131,12 @@ class Controller:
             "ANSIBLE_CALLBACKS_ENABLED": "record",
             "RECORD_FILE": str(record),
         }
-        done = play.run("ansible-playbook", "-i", inventory or str(self.inventory), *words, **variables)
-        return play.Play(done.returncode, done.stdout, [json.loads(line) for line in record.read_text().splitlines()])
+        done = playbook_runs.run_command(
+            "ansible-playbook", "-i", inventory or str(self.inventory), *words, **variables
+        )
+        return playbook_runs.PlaybookRun(
+            done.returncode, done.stdout, [json.loads(line) for line in record.read_text().splitlines()]
+        )
 
     def files(self) -> dict[str, str]:
         """What Ansible would read, by its path; a link counts as what it leads to."""
@@ -136,7 +144,7 @@ class Controller:
         return {str(path.relative_to(self.inventory)): path.read_text() for path in found}
 
     def tuned(self, place: str) -> dict[str, Any]:
-        return dict(yaml.safe_load((self.inventory / place / "epyc_tuned.yml").read_text())["llama_tuned"])
+        return dict(yaml.safe_load((self.inventory / place / "epyc_tuned.yml").read_text())["epyc_llama_tuned"])
 
 
 @pytest.fixture(scope="module")
@@ -145,18 +153,18 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
 
 
 @pytest.fixture(scope="module")
-def first(controller: Controller) -> play.Play:
+def first(controller: Controller) -> playbook_runs.PlaybookRun:
     return controller.play("sovereign.epyc.tune")
 
 
-def failures(played: play.Play) -> dict[str, str]:
+def failed_assertions(played: playbook_runs.PlaybookRun) -> dict[str, str]:
     """What each host says in an assertion that failed."""
     failed = {one["host"]: one.get("results", [one]) for one in played.results if one["status"] == "failed"}
     return {name: " ".join(one["msg"] for one in results if "evaluated_to" in one) for name, results in failed.items()}
 
 
-def test_what_it_refuses_before_and_after(first: play.Play) -> None:
-    said = failures(first)
+def test_what_it_refuses_before_and_after(first: playbook_runs.PlaybookRun) -> None:
+    said = failed_assertions(first)
     assert said.keys() == {"shown", "differ1", "alone", "unnamed", "blocked"} and first.returncode
     assert said["shown"] == "It does not run. The run of code proves nothing; its report above says why."
     assert said["differ1"] == (
@@ -164,13 +172,13 @@ def test_what_it_refuses_before_and_after(first: play.Play) -> None:
         "Nothing was written for the group differ."
     )
     assert "needs two hosts of it at least, and no others. This run has alone of that group" in said["alone"]
-    assert "llama_instances has no chta that makes text, but chat." in said["unnamed"]
+    assert "epyc_llama_instances has no chta that makes text, but chat." in said["unnamed"]
     assert "host_vars/blocked has to be a folder, and is a file." in said["blocked"]
     measured = {one["host"] for one in first.results if one["task"] == "Try other options"}
     assert measured == HOSTS.keys() - {"alone", "unnamed", "blocked"}
 
 
-def test_where_it_writes(controller: Controller, first: play.Play) -> None:
+def test_where_it_writes(controller: Controller, first: playbook_runs.PlaybookRun) -> None:
     """What was there before is there to the byte, and a file that a folder would hide is read through a link."""
     files = controller.files()
     assert {name.removesuffix("/epyc_tuned.yml") for name in files if "tuned" in name} == WRITTEN
@@ -181,7 +189,7 @@ def test_where_it_writes(controller: Controller, first: play.Play) -> None:
     assert os.readlink(controller.inventory / "host_vars/beside/beside.yml") == "../beside.yml"
 
 
-def test_what_it_writes(controller: Controller, first: play.Play) -> None:
+def test_what_it_writes(controller: Controller, first: playbook_runs.PlaybookRun) -> None:
     """On top of what was tuned; what stays holds for the host as it is now, and what was not measured is as it was."""
     assert controller.tuned("host_vars/beside") == {"chat": CHAT}
     assert controller.tuned("host_vars/kept") == {
@@ -194,34 +202,40 @@ def test_what_it_writes(controller: Controller, first: play.Play) -> None:
     assert text.startswith("# Made by tune.yml of the collection sovereign.epyc,") and "delete this file" in text
 
 
-def test_it_goes_on_from_what_was_tuned(first: play.Play) -> None:
+def test_it_goes_on_from_what_was_tuned(first: playbook_runs.PlaybookRun) -> None:
     tried = {one["host"]: one["results"] for one in first.results if one["task"] == "Try other options"}
     asked = {name: [(one["instance"], one["text"]) for one in tried[name]] for name in ("beside", "kept")}
     assert asked == {"beside": [("chat", "4")], "kept": [("chat", "8"), ("code", "8")]}
 
 
-def test_the_difference_is_shown_where_nothing_is_written(first: play.Play) -> None:
+def test_the_difference_is_shown_where_nothing_is_written(first: playbook_runs.PlaybookRun) -> None:
     shown = {one["host"]: one["diff"][0]["after"] for one in first.results if "diff" in one}
     assert "  chat:\n" in shown["shown"] and "code" not in shown["shown"]
     assert "+    options:\n+      ngram_max: 16\n" in first.output
 
 
-def test_a_second_run_changes_nothing_and_the_roles_read_it(controller: Controller, first: play.Play) -> None:
+def test_a_second_run_changes_nothing_and_the_roles_read_it(
+    controller: Controller, first: playbook_runs.PlaybookRun
+) -> None:
     before = controller.files()
     book = controller.folder / "roles.yml"
-    roles = ["sovereign.epyc.llama", "sovereign.epyc.verify"]
+    roles = ["sovereign.epyc.epyc_llama", "sovereign.epyc.epyc_verify"]
     book.write_text(yaml.safe_dump([{"hosts": "kept,agree2", "gather_facts": False, "roles": roles}]))
     second = controller.play("sovereign.epyc.tune", str(book), "-l", READERS)
-    assert (second.returncode, failures(second)) == (0, {})
-    assert second.changed.keys() == {"Try other options"} and controller.files() == before
+    assert (second.returncode, failed_assertions(second)) == (0, {})
+    assert second.changed_results.keys() == {"Try other options"} and controller.files() == before
     served = {one["host"]: one["options"] for one in second.results if one["task"] == "Run the instances"}
     assert served == {"kept": [[8, 16], [8, None], [None, None]], "agree2": [[4, 16]]}
-    warned = [one for one in second.results if one["task"] == "Warn where it was measured on something else"]
+    warned = [
+        one
+        for one in second.results
+        if one["task"] == "Warn where the state of the host differs from the measured state"
+    ]
     told = {one["host"]: {item["item"]["item"]: item["msg"] for item in one["results"]} for one in warned}
     assert told == {name: {"chat": ["The kernel is another."]} for name in ("kept", "agree2")}
 
 
 def test_beside_a_list_of_hosts_it_writes_nothing(controller: Controller) -> None:
-    extra = json.dumps(host(instance("chat", CHAT)))
+    extra = json.dumps(host_variables(instance("chat", CHAT)))
     played = controller.play("sovereign.epyc.tune", "-e", extra, inventory="plain,")
-    assert "The inventory is a list of hosts" in failures(played)["plain"]
+    assert "The inventory is a list of hosts" in failed_assertions(played)["plain"]

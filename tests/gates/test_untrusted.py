@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Root opens, renames and hands over files of others through one door, _io/untrusted.py, and by no name past it.
+"""Root opens, renames and hands over files of others through one door, _io/safe_open.py, and by no name past it.
 
 Whoever owns a folder can put another file in the place of any name in it at any moment.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOOR = "plugins/module_utils/_io/untrusted.py"
+DOOR = "plugins/module_utils/_io/safe_open.py"
 #: Calls that take a path and open it, or change what has that name.
 CALLS = {
     "open",
@@ -34,26 +34,26 @@ KNOWN = {
         6,
         "kernel files, and folders that are locked only",
     ),
-    "plugins/module_utils/_io/freeze.py": (1, "the folders of boot loaders"),
+    "plugins/module_utils/_io/disk_flush.py": (1, "the folders of boot loaders"),
     "plugins/module_utils/_io/sandbox.py": (2, "a folder in /run that only root can enter"),
     "plugins/module_utils/_io/store.py": (1, "the store, which is refused unless it is root's alone"),
     "plugins/module_utils/_io/textfile.py": (
         1,
         "what is flushed to the disk, and neither read nor changed",
     ),
-    "plugins/module_utils/_knobs/files.py": (2, "unit files and configuration in /etc and /usr"),
-    "plugins/module_utils/_llama/binary/probe.py": (3, "a folder in /run that only root can enter"),
-    "plugins/module_utils/_llama/builder/build.py": (
+    "plugins/module_utils/_knobs/managed_files.py": (2, "unit files and configuration in /etc and /usr"),
+    "plugins/module_utils/_serving/llama_cpp/probe.py": (3, "a folder in /run that only root can enter"),
+    "plugins/module_utils/_serving/builder/build.py": (
         2,
         "the folder of builds, refused where others may write",
     ),
-    "plugins/module_utils/_llama/hooks/cache.py": (2, "files of /proc"),
-    "plugins/module_utils/_llama/hooks/stage.py": (1, "the time of a file by its descriptor"),
-    "plugins/module_utils/_llama/unit/check.py": (1, "a folder of its own in /tmp that only root can enter"),
+    "plugins/module_utils/_serving/hooks/cache.py": (2, "files of /proc"),
+    "plugins/module_utils/_serving/hooks/stage.py": (1, "the time of a file by its descriptor"),
+    "plugins/module_utils/_serving/unit/systemd_verify.py": (1, "a folder of its own in /tmp that only root can enter"),
 }
 
 
-def _called(node: ast.Call) -> str:
+def _called_name(node: ast.Call) -> str:
     if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
         return f"{node.func.value.id}.{node.func.attr}"
     return node.func.id if isinstance(node.func, ast.Name) else ""
@@ -63,13 +63,13 @@ def _opens_by_descriptor(node: ast.Call) -> bool:
     """Return whether a call of open() only wraps a descriptor, which the door opened."""
     first = node.args[0] if node.args else None
     made = isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id == "open_file"
-    return _called(node) == "open" and (made or (isinstance(first, ast.Name) and first.id == "descriptor"))
+    return _called_name(node) == "open" and (made or (isinstance(first, ast.Name) and first.id == "descriptor"))
 
 
 @functools.cache
 def lines_by_name(source: str) -> tuple[int, ...]:
     """Return the lines of a module with calls past the door."""
-    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and _called(node) in CALLS)
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and _called_name(node) in CALLS)
     return tuple(node.lineno for node in calls if not _opens_by_descriptor(node))
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from vepyc.paths import home, locked
+from vepyc.paths import hold_lock, state_directory
 
 #: The seconds of a worker that each test took, as `make test-all` has seen them last.
-SECONDS = home() / "test-seconds.json"
+SECONDS = state_directory() / "test-seconds.json"
 #: What to expect of a file whose tests have never run here: it depends on what the folder has to start.
 GUESSES = {
     "tests/site/": 600,
@@ -55,7 +55,7 @@ def save_seconds(of_tests: dict[str, float], replace: bool) -> None:
     In a smaller set of tests the first of a file bears a set-up that it shares with others in the whole.
     """
     rounded = {nodeid: round(seconds, 2) for nodeid, seconds in of_tests.items()}
-    with locked("test-seconds"):
+    with hold_lock("test-seconds"):
         known = load_seconds()
         new = SECONDS.with_suffix(".new")
         new.write_text(json.dumps({**known, **rounded} if replace else {**rounded, **known}, indent=0))

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vepyc.paths import digest, directory
+from vepyc.paths import compute_digest, ensure_directory
 
 ROOT = Path(__file__).parents[2]
 #: How many records are kept; each is of other sources.
@@ -39,7 +39,7 @@ class Record:
     @classmethod
     def of_sources(cls, sources: str) -> Record:
         """Return the record of sources with this digest; the oldest records of others are removed."""
-        folder = directory("test-records")
+        folder = ensure_directory("test-records")
         for old in sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
             old.unlink(missing_ok=True)
         return cls(folder / f"{sources}.jsonl")
@@ -69,7 +69,7 @@ def sources_digest() -> str:
         _git("diff", "HEAD", "--binary"),
         *(part for name in sorted(new_files) for part in (str(name), (ROOT / name).read_bytes())),
     ]
-    return digest(parts)
+    return compute_digest(parts)
 
 
 def _git(*arguments: str) -> str:

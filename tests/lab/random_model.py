@@ -12,7 +12,7 @@ from io import BytesIO
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.gguf import read_header
 
 UNUSED = 5
@@ -27,9 +27,9 @@ BLOCKS = {
 def blank_model(words: int) -> bytes:
     """The model of one layer whose weights are all zero, with so many words more than it needs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blank, "TOKENS", [*blank.TOKENS, *(b"%d" % word for word in range(words))])
-        patch.setattr(blank, "KINDS", [*blank.KINDS, *[UNUSED] * words])
-        return blank.contents()
+        patch.setattr(zero_model, "TOKENS", [*zero_model.TOKENS, *(b"%d" % word for word in range(words))])
+        patch.setattr(zero_model, "TOKEN_KINDS", [*zero_model.TOKEN_KINDS, *[UNUSED] * words])
+        return zero_model.build_zero_model_file()
 
 
 def random_model(words: int) -> bytes:
@@ -38,7 +38,7 @@ def random_model(words: int) -> bytes:
     part = read_header(BytesIO(content), "model", len(content))
     drawn = random.Random(1)
     for tensor in part.tensors:
-        at = len(content) - part.data + tensor.offset
+        at = len(content) - part.data_bytes + tensor.offset
         if tensor.type == "F32":
             content[at : at + tensor.bytes] = struct.pack("<f", 1.0) * tensor.elements
             continue

@@ -10,12 +10,12 @@ from typing import Any
 
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import Machine, Preparation
-from vepyc.bring import SERVER, put, server_files
-from vepyc.paths import digest
+from vepyc.llama.delivery import SERVER_PATH, find_server_files, write_guest_file
+from vepyc.paths import compute_digest
 
 from .random_model import random_model
 
-BINARY, MODEL = SERVER, "/srv/model.gguf"
+BINARY, MODEL = SERVER_PATH, "/srv/model.gguf"
 #: So many words make the model small, and its texts depend on all of its weights.
 WORDS = 100
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
@@ -38,7 +38,7 @@ print(urllib.request.urlopen(asked).read().decode())
 """
 
 
-def serve(guest: Guest, *instances: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def serve_instances(guest: Guest, *instances: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Have these instances and no others; return their plans."""
     asked = [{**SMALL, **one} for one in instances]
     done = guest.module("llama_server", binary=BINARY, instances=asked, purge=True, intent=INTENT)
@@ -48,11 +48,11 @@ def serve(guest: Guest, *instances: dict[str, Any]) -> dict[str, dict[str, Any]]
 
 def with_server() -> Preparation:
     """A machine as installed, with a llama-server and a small model that somebody has brought."""
-    files, model = server_files(), random_model(WORDS)
+    files, model = find_server_files(), random_model(WORDS)
 
     def bring(machine: Machine) -> None:
         for place, path in files.items():
-            put(machine, place, path.read_bytes(), mode=755)
-        put(machine, MODEL, model)
+            write_guest_file(machine, place, path.read_bytes(), mode=755)
+        write_guest_file(machine, MODEL, model)
 
-    return Preparation("server", digest([*map(str, files.values()), model]), bring)
+    return Preparation("server", compute_digest([*map(str, files.values()), model]), bring)

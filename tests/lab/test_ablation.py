@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
-from vepyc.bring import put
+from vepyc.llama.delivery import write_guest_file
 
 pytestmark = pytest.mark.slow
 
@@ -48,9 +48,9 @@ def host(tuned_guest):
     asked = {"layers": ["numa"], "requested": ["numa", "irq", "cat", "cpufreq"]}
     run = tuned_guest.module("epyc_history", state="begun", **asked)["run"]
     tuned_guest.module("epyc_history", state="ended", run=run)
-    place = partial(put, tuned_guest.machine)
+    place = partial(write_guest_file, tuned_guest.machine)
     install.on_guest(place, TRUTH)
-    place("/srv/model.gguf", blank.contents())
+    place("/srv/model.gguf", zero_model.build_zero_model_file())
     place("/srv/prompts.jsonl", PROMPTS.encode())
     tuned_guest.play(Path(__file__).with_name("ablation.yml"))
     return tuned_guest
@@ -96,7 +96,7 @@ def test_a_knob_that_does_not_take_is_rejected(host):
     assert_same(host, before)
 
 
-def interrupted(host, end, moment):
+def interrupt_ablation(host, end, moment):
     """Begin an ablation, and end it so many seconds after its first change."""
     with ThreadPoolExecutor() as pool:
         run = pool.submit(host.run_module, "llama_ablation", **ASKED, knobs=["L3 partition", "governor", "threads"])
@@ -105,7 +105,7 @@ def interrupted(host, end, moment):
         return run.exception() or run.result().returncode
 
 
-def back(host):
+def wait_until_restored(host):
     """Wait until nothing of an ablation is left."""
     last = time.monotonic() + 120
     while host.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False):
@@ -119,7 +119,7 @@ def test_ended_at_a_random_moment(host, seed):
     before, moment = tuned(host), random.Random(seed).uniform(0, WITHIN)
     how = ("KILL", "TERM", "power cut")[seed % 3]
     if how == "power cut":
-        interrupted(host, host.machine.kill, moment)
+        interrupt_ablation(host, host.machine.power_cycle, moment)
         host.carry_modules()
         # A unit that still starts is neither as configured nor drift.
         host.run(f"timeout 120 sh -c 'until systemctl is-active -q {UNIT}; do sleep 0.5; done'")
@@ -127,7 +127,7 @@ def test_ended_at_a_random_moment(host, seed):
         assert host.run(WORDS) == before[1]
     else:
         kill = f"kill -{how} $(sed -nE 's/.*\"process\": ([0-9]+).*/\\1/p' {JOURNAL})"
-        assert interrupted(host, lambda: host.run(kill), moment) != 0
-        back(host)
+        assert interrupt_ablation(host, lambda: host.run(kill), moment) != 0
+        wait_until_restored(host)
         assert_same(host, before)
     assert not host.run(f"ls {JOURNAL}", check=False)

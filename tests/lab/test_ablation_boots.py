@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
-from vepyc.bring import put
-from vepyc.play import run_playbook
+from vepyc.llama.delivery import write_guest_file
+from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
 
@@ -42,18 +42,18 @@ def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path)
     host.module("kernel_cmdline", parameters=["isolcpus=managed_irq,domain,12-15"], persistent=True)
     host.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true")
     host.machine.disconnect()
-    place = partial(put, host.machine)
+    place = partial(write_guest_file, host.machine)
     install.on_guest(place, TRUTH)
-    place("/srv/model.gguf", blank.contents())
+    place("/srv/model.gguf", zero_model.build_zero_model_file())
     place("/srv/prompts.jsonl", PROMPTS.encode())
     host.play(Path(__file__).with_name("ablation.yml"))
     asked = {
-        "ablation_knobs": ["isolcpus"],
-        "ablation_reboots": True,
-        "ablation_boots": BOOTS,
-        "ablation_prompts": "/srv/prompts.jsonl",
-        "ablation_seed": 1,
-        "ablation_folder": str(tmp_path),
+        "epyc_ablation_knobs": ["isolcpus"],
+        "epyc_ablation_reboots": True,
+        "epyc_ablation_boots": BOOTS,
+        "epyc_ablation_prompts": "/srv/prompts.jsonl",
+        "epyc_ablation_seed": 1,
+        "epyc_ablation_folder": str(tmp_path),
         "epyc_reboot_ok": True,
     }
     play = run_playbook(host.folder, "playbooks/ablation.yml", "-e", json.dumps(asked), timeout=600 * BOOTS)
@@ -67,7 +67,7 @@ def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path)
     assert len(boots) == sum(len(one["arms"]) for one in rows) >= 5 * 4
     (verdict,) = Judgement(document).verdicts
     assert verdict.word in ("pays", "undecided"), play.output
-    assert verdict.primary is not None and (verdict.primary.found is None or verdict.primary.found.mean > 0.1)
+    assert verdict.primary is not None and (verdict.primary.interval is None or verdict.primary.interval.mean > 0.1)
     # The kernel that runs is the tuned one, and the next one will be.
     assert host.run(f"cat {ISOLATED}").strip() == "12-15"
     assert host.run("sovereign-epyc check").endswith(" 0 not as configured\n")

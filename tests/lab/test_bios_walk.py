@@ -16,13 +16,13 @@ import time
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import send
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import open_url
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_result_of_bios_info_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
 from tests.fixtures.virtual_epyc import Guest
-from vepyc import up
-from vepyc.shapes import get_shape
+from vepyc import start_machine
+from vepyc.epyc.shapes import get_shape
 
 pytestmark = pytest.mark.slow
 
@@ -31,14 +31,19 @@ SHAPE = get_shape("epyc9754")
 #: for all of them too: 64 cores with two threads become 128 with one.
 START = {"nps": 1, "smt": True, "boost": False, "cores_per_l3": SHAPE.cores_per_l3 // 2}
 START["dimms"] = SHAPE.channels
-WISH = {"bios_nps": 4, "bios_smt": False, "bios_boost": True, "bios_attributes": {"CcdCores": "All"}}
+WISH = {
+    "epyc_bios_nps": 4,
+    "epyc_bios_smt": False,
+    "epyc_bios_boost": True,
+    "epyc_bios_attributes": {"CcdCores": "All"},
+}
 PAGES = 16
-TUNING = {"numa_hugepages": [{"memory": f"{PAGES * 2}MiB"}]}
+TUNING = {"epyc_numa_hugepages": [{"memory": f"{PAGES * 2}MiB"}]}
 #: The layers whose settings name CPUs and nodes. The others ask for boost, which the BIOS has off at first.
 FIRST_STEPS = json.dumps({"epyc_steps": ["prerequisites", "base", "bios", "numa", "grub_params", "cat"]})
 SITE, REBOOT, ASK = "playbooks/site.yml", "playbooks/reboot.yml", "Ask the BMC"
 OK = ("-e", "epyc_reboot_ok=true")
-UNDO = ("-e", "bios_state=original")
+UNDO = ("-e", "epyc_bios_state=original")
 #: CPUs that compute, with one housekeeping core in each node: before, one node and two threads; after, four and one.
 QUARTER = SHAPE.cpus // 4
 COMPUTE = {
@@ -49,43 +54,43 @@ COMPUTE = {
 
 @pytest.fixture
 def host(tmp_path):
-    machine = up(SHAPE.name, name=f"test-walk-{os.getpid()}", bmc="dell", bios=START)
+    machine = start_machine(SHAPE.name, name=f"test-walk-{os.getpid()}", bmc="dell", bios=START)
     try:
         guest = Guest(machine, tmp_path)
-        bmc = machine.bmc
+        bmc = machine.bmc_access
         access = {"bmc": bmc["url"], "username": bmc["user"], "password": bmc["password"], "ca_path": bmc["ca"]}
-        told = {**{f"bios_{name}": value for name, value in access.items()}, **WISH, **TUNING}
+        told = {**{f"epyc_bios_{name}": value for name, value in access.items()}, **WISH, **TUNING}
         (tmp_path / "host_vars").mkdir()
         (tmp_path / "host_vars" / f"{machine.name}.json").write_text(json.dumps(told))
         yield guest
         guest.programs.end()
     finally:
-        machine.down()
+        machine.discard()
 
 
 def at_bmc(host):
     """What the BMC has active and pending."""
-    bmc = host.machine.bmc
-    with Client(Access(bmc["url"], bmc["user"], bmc["password"], bmc["ca"]), send) as client:
-        told = report(client, None, [])
+    bmc = host.machine.bmc_access
+    with RedfishClient(BmcAccess(bmc["url"], bmc["user"], bmc["password"], bmc["ca"]), open_url) as client:
+        told = read_result_of_bios_info_module(client, None, [])
     return told["active"], told["pending"]
 
 
-def kernel(host):
+def read_kernel_state(host):
     """What the kernel has found: nodes, threads of the first core, boost, CPUs."""
     host.machine.disconnect()
     nodes, threads, cpus = host.run(
         "cd /sys/devices/system; cat node/online cpu/cpu0/topology/thread_siblings_list cpu/online"
     ).split()
     boost = "cpb" in host.run("grep -m1 ^flags /proc/cpuinfo").split()
-    return len(cpulist.parse(nodes)), threads, boost, cpus
+    return len(parse_cpulist(nodes)), threads, boost, cpus
 
 
-def follows(host, nodes):
+def require_settings_for_nodes(host, nodes):
     """Masks, pages and the boot parameters of the next boot are those of so many nodes."""
     compute = COMPUTE[nodes]
-    owned = {group: cpulist.parse(host.read(group, "cpus_list")) for group in ("draft", "verify")}
-    assert cpulist.render(sorted({*owned["draft"], *owned["verify"]})) == compute
+    owned = {group: parse_cpulist(host.read(group, "cpus_list")) for group in ("draft", "verify")}
+    assert format_cpulist(sorted({*owned["draft"], *owned["verify"]})) == compute
     assert not {*owned["draft"]} & {*owned["verify"]}
     mine = {group: {domain for domain, mask in host.masks(group).items() if mask == "fff0"} for group in owned}
     # Each L3 domain has the share of one of the two.
@@ -95,7 +100,7 @@ def follows(host, nodes):
     assert f"isolcpus=managed_irq,{compute} " in host.run("cat /boot/grub/grub.cfg")
 
 
-def boots(host):
+def count_reboots(host):
     return host.machine.run_dir.log.read_text().count("the guest reboots")
 
 
@@ -112,9 +117,9 @@ class Clock:
 
 
 def test_from_one_node_to_four_and_back(host):
-    lap, password = Clock(), host.machine.bmc["password"]
+    lap, password = Clock(), host.machine.bmc_access["password"]
     first, bmc_first = host.untouched(), at_bmc(host)
-    assert kernel(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
+    assert read_kernel_state(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
     assert bmc_first[1] == {}
     lap("looked at the machine")
 
@@ -127,13 +132,13 @@ def test_from_one_node_to_four_and_back(host):
     done = host.play(SITE, "-e", FIRST_STEPS)
     assert done[ASK]["reboot_required"] is True
     assert at_bmc(host)[0] == bmc_first[0]
-    follows(host, 1)
+    require_settings_for_nodes(host, 1)
     lap("site.yml on one node; the BIOS waits")
 
-    before = boots(host)
+    before = count_reboots(host)
     play = host.play(REBOOT, *OK)
-    assert boots(host) == before + 1
-    assert kernel(host) == (4, "0", True, f"0-{SHAPE.cpus - 1}")
+    assert count_reboots(host) == before + 1
+    assert read_kernel_state(host) == (4, "0", True, f"0-{SHAPE.cpus - 1}")
     active = at_bmc(host)
     assert active[1] == {}
     assert {name: active[0][name] for name in ("NumaNodesPerSocket", "LogicalProc", "ProcTurboMode", "CcdCores")} == {
@@ -150,15 +155,15 @@ def test_from_one_node_to_four_and_back(host):
 
     done = host.play(SITE)
     assert done[ASK]["changed"] is False
-    follows(host, 4)
+    require_settings_for_nodes(host, 4)
     lap("site.yml on four nodes")
-    assert host.play(SITE).changed == {}
+    assert host.play(SITE).changed_results == {}
     lap("site.yml once more, and nothing is left to do")
 
-    host.play(REBOOT, *OK, "-e", "reboot_by=bmc")
+    host.play(REBOOT, *OK, "-e", "epyc_reboot_by=bmc")
     host.machine.disconnect()
     assert f"isolcpus=managed_irq,{COMPUTE[4]} " in host.run("cat /proc/cmdline").replace("\n", " ")
-    follows(host, 4)
+    require_settings_for_nodes(host, 4)
     lap("reboot.yml for the boot parameters, by the BMC")
     host.play("playbooks/drift.yml")
     lap("drift.yml is clean")
@@ -168,7 +173,7 @@ def test_from_one_node_to_four_and_back(host):
     lap("restore.yml, and the BIOS of before is pending")
     host.play(REBOOT, *OK, *UNDO)
     host.play(SITE, "--tags", "bios", *UNDO)
-    assert kernel(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
+    assert read_kernel_state(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
     assert at_bmc(host) == bmc_first
     assert not list((host.folder / ".bios").iterdir())
     lap("reboot.yml: the BIOS of before")

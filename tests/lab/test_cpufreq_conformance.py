@@ -30,12 +30,12 @@ RECIPE = [
 ]
 
 
-def look(*cpus):
+def read_boost_steps(*cpus):
     """The steps that read the register with the boost of some CPUs."""
     return [call("read_words", f"/dev/cpu/{cpu}/msr", [HWCR]) for cpu in cpus]
 
 
-def settle(path, text):
+def write_limit_steps(path, text):
     """The steps that write a limit, which the kernel takes over later."""
     return [write(path, text), wait(0.5)]
 
@@ -43,10 +43,10 @@ def settle(path, text):
 STEPS = [
     check(settings=RECIPE, intent=INTENT),
     ask(settings=RECIPE, intent=INTENT),
-    *look(0, 1, 9),
+    *read_boost_steps(0, 1, 9),
     ask(settings=RECIPE, intent=INTENT),
     put_back(),
-    *look(0, 1, 9),
+    *read_boost_steps(0, 1, 9),
     # A fixed speed, which goes with its governor.
     ask(settings=[{"cpus": "ccd0", "speed": "1900MHz"}]),
     ask(settings=[{"cpus": "ccd0", "speed": "lowest"}]),
@@ -63,33 +63,33 @@ STEPS = [
     put_back(),
     # The switch of the whole machine was off.
     write(f"{HOME}/boost", 0),
-    *look(0, 4),
+    *read_boost_steps(0, 4),
     write(f"{HOME}/policy4/boost", 1),
     ask(settings=[{"cpus": "4-5", "boost": True}]),
-    *look(3, 4, 5),
+    *read_boost_steps(3, 4, 5),
     ask(settings=[{"cpus": "4-5", "boost": True}]),
     put_back(),
-    *look(3, 4, 5),
+    *read_boost_steps(3, 4, 5),
     write(f"{HOME}/boost", 1),
     # The register tells, and the files do not.
     write(f"{HOME}/policy3/cpb", 0),
-    *look(3),
+    *read_boost_steps(3),
     ask(settings=[{"cpus": "3", "boost": True}]),
-    *look(3),
+    *read_boost_steps(3),
     ask(settings=[{"cpus": "3", "boost": True}]),
     put_back(),
-    *look(3),
+    *read_boost_steps(3),
     write(f"{HOME}/policy3/boost", 1),
-    *look(3),
+    *read_boost_steps(3),
     write(f"{HOME}/policy3/cpb", 1),
-    *look(3),
+    *read_boost_steps(3),
     # Without the register, the policy's own file does.
     call("load_module", "msr", False),
     ask(settings=[{"cpus": "3", "boost": False}]),
     call("load_module", "msr"),
-    *look(3),
+    *read_boost_steps(3),
     put_back(),
-    *look(3),
+    *read_boost_steps(3),
     # What the module refuses.
     write(f"{CPUS}/cpu5/online", 0),
     *(ask(settings=refused) for refused, dummy in CPUFREQ.values()),
@@ -100,12 +100,12 @@ STEPS = [
     write(f"{HOME}/policy3/boost", 2),
     write(f"{HOME}/policy3/cpb", 2),
     write(f"{HOME}/boost", 2),
-    *settle(f"{HOME}/policy3/scaling_max_freq", 2000000),
-    *settle(f"{HOME}/policy3/scaling_min_freq", 1600000),
-    *settle(f"{HOME}/policy3/scaling_max_freq", 1500000),
-    *settle(f"{HOME}/policy3/scaling_max_freq", 3100000),
-    *settle(f"{HOME}/policy3/scaling_min_freq", 1500000),
-    *settle(f"{HOME}/policy3/scaling_max_freq", 2250000),
+    *write_limit_steps(f"{HOME}/policy3/scaling_max_freq", 2000000),
+    *write_limit_steps(f"{HOME}/policy3/scaling_min_freq", 1600000),
+    *write_limit_steps(f"{HOME}/policy3/scaling_max_freq", 1500000),
+    *write_limit_steps(f"{HOME}/policy3/scaling_max_freq", 3100000),
+    *write_limit_steps(f"{HOME}/policy3/scaling_min_freq", 1500000),
+    *write_limit_steps(f"{HOME}/policy3/scaling_max_freq", 2250000),
     # A policy sleeps with its CPU, and comes back as it was.
     ask(settings=[{"cpus": "5-6", "governor": "performance"}]),
     write(f"{CPUS}/cpu5/online", 0),
@@ -120,7 +120,7 @@ STEPS = [
 ]
 
 
-def make(folder):
+def make_fake_machine(folder):
     """The small machine with the policies of acpi-cpufreq, whose kernel knows no frequency of boost."""
     kernel = Kernel(folder)
     registers = Registers(kernel)
@@ -138,5 +138,5 @@ def host(bare_guest):
 
 
 def test_the_fake_answers_as_the_kernel(host, tmp_path):
-    answers = compare_with_kernel(host, make(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(host, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == set()

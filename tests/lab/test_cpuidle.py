@@ -29,15 +29,15 @@ for dummy in range(40):
 HOLD = "import os; os.write(os.open('/dev/cpu_dma_latency', os.O_WRONLY), (10).to_bytes(4, 'little'))"
 
 
-def files(guest, name, cpus="*"):
+def read_state_files(guest, name, cpus="*"):
     """A file of all idle states, by CPU and state."""
     lines = guest.run(f"cd {CPU} && grep -H '' cpu{cpus}/cpuidle/state*/{name}").split()
     return {tuple(path.split("/")[::2]): value for path, value in (line.split(":") for line in lines)}
 
 
-def forbidden(guest):
+def cpus_without_c2(guest):
     """The CPUs that may not enter C2."""
-    found = files(guest, "disable")
+    found = read_state_files(guest, "disable")
     assert {value for (dummy, state), value in found.items() if state != "state2"} == {"0"}
     return sorted(int(cpu[3:]) for (cpu, state), value in found.items() if (state, value) == ("state2", "1"))
 
@@ -45,31 +45,31 @@ def forbidden(guest):
 @pytest.fixture
 def idle(bare_guest):
     """A guest whose CPUs may enter all states, before every test and after it."""
-    assert forbidden(bare_guest) == []
+    assert cpus_without_c2(bare_guest) == []
     yield bare_guest
     bare_guest.module("cpuidle_states", state="original")
-    assert forbidden(bare_guest) == []
+    assert cpus_without_c2(bare_guest) == []
 
 
 def test_what_is_forbidden_is_entered_no_more_and_what_a_boot_runs_repairs_a_change_by_hand(idle):
     idle.module("cpuidle_states", **ASKED)
-    assert forbidden(idle) == VERIFY
+    assert cpus_without_c2(idle) == VERIFY
     idle.run("taskset -c 5 true")  # It may be in C2 since before, and the kernel counts a state when it is left.
-    before = files(idle, "usage", "[45]")
+    before = read_state_files(idle, "usage", "[45]")
     idle.python(WAKE)
-    more = {key: int(count) - int(before[key]) for key, count in files(idle, "usage", "[45]").items()}
+    more = {key: int(count) - int(before[key]) for key, count in read_state_files(idle, "usage", "[45]").items()}
     assert more["cpu5", "state2"] == 0
     assert more["cpu5", "state1"] > 0 and more["cpu4", "state2"] > 0, more
 
     idle.run(f"echo 0 | tee {CPU}/cpu[56]/cpuidle/state2/disable")
-    (finding,) = [one for one in idle.module("epyc_drift")["findings"] if one["layer"] == "cpuidle"]
+    (finding,) = [one for one in idle.module("epyc_drift_info")["findings"] if one["layer"] == "cpuidle"]
     assert (finding["what"], finding["where"], finding["wanted"], finding["found"]) == (
         *("idle state C2", "CPUs 5-6"),
         *("forbidden", "allowed"),
     )
-    assert finding["variables"] == ["cpuidle_verify"]
+    assert finding["variables"] == ["epyc_cpuidle_verify"]
     idle.python(APPLY)
-    assert forbidden(idle) == VERIFY
+    assert cpus_without_c2(idle) == VERIFY
 
 
 def test_a_program_that_limits_all_cpus_is_named_while_it_does(idle):

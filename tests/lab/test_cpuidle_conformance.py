@@ -57,7 +57,7 @@ STEPS = [
 ]
 
 
-def make(folder):
+def make_fake_machine(folder):
     """The small machine with the idle states of an EPYC."""
     kernel = Kernel(folder)
     IdleStates(kernel)
@@ -65,5 +65,5 @@ def make(folder):
 
 
 def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
-    answers = compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(bare_guest, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == set()

@@ -34,7 +34,7 @@ KernelFS.write = slowly
 """
 # Before it asks for the lock, the process makes a file.
 KNOCK = """
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 def lock(self, real=Ledger.lock):
     open("/run/knocking", "w").close()
     return real(self)
@@ -108,7 +108,7 @@ PARTITION = {"from_plan": True, "intent": INTENT}
 MOUNT = "/sys/fs/resctrl"
 
 
-def restored(host):
+def restore_all(host):
     """Restore, which must say it has put everything back; return what it remarks."""
     done = host.module("epyc_restore")
     assert not done.get("failed"), done["msg"]
@@ -122,7 +122,7 @@ def test_resctrl_was_unmounted(host):
     host.module("resctrl_schemata", mount=True, **PARTITION)
     host.module("sysfs_settings", thp="never")
     host.run(f"umount {MOUNT}")
-    (remark,) = restored(host)
+    (remark,) = restore_all(host)
     assert remark.startswith("resctrl was unmounted meanwhile")
 
 
@@ -133,7 +133,7 @@ def test_resctrl_was_mounted_by_another_with_cdp_and_is_not_any_more(host):
     assert any("L3CODE" in address for address in made["diff"]["changes"]["before"]), made
     host.run(f"umount {MOUNT} && mount -t resctrl none {MOUNT}")
     try:
-        assert [remark.partition(" meanwhile")[0] for remark in restored(host)] == [
+        assert [remark.partition(" meanwhile")[0] for remark in restore_all(host)] == [
             "resctrl was mounted anew with other options",
         ]
     finally:
@@ -151,12 +151,12 @@ def test_a_whole_l3_domain_is_offline_during_an_undo(host):
     assert failed["failed"] and "L3 domain 3 are offline" in failed["msg"], failed
     assert failed["diff"]["changes"]["after"]["sysfs:thp/enabled"] == "always"
     host.run(cpus.format(1))
-    restored(host)
+    restore_all(host)
     host.run(f"umount {MOUNT}")
     # With a mount of our own all masks end, and nothing is left for later.
     host.module("resctrl_schemata", mount=True, **PARTITION)
     host.run(cpus.format(0))
-    restored(host)
+    restore_all(host)
     host.run(cpus.format(1))
 
 
@@ -165,7 +165,7 @@ def test_a_file_of_the_record_is_damaged(host, content):
     """One of the two is enough; without both nothing is done until somebody decides what is lost."""
     host.module("sysfs_settings", thp="never", persistent=True)
     host.run(f"printf '{content}' >{STORE}/ledger.json")
-    assert "ledger.json is damaged" in str(host.module("epyc_drift")["findings"])
+    assert "ledger.json is damaged" in str(host.module("epyc_drift_info")["findings"])
     assert host.module("sysfs_settings", thp="never", numa_balancing=False, persistent=True)["changed"]
     host.run(f"cmp {STORE}/ledger.json {STORE}/ledger.copy.json")
     host.run(f"printf '{content}' | tee {STORE}/ledger.json >{STORE}/ledger.copy.json")
@@ -197,14 +197,14 @@ def test_the_interpreter_has_another_path(host):
         return json.loads(host.machine.run(f"PYTHONPATH={PAYLOAD} {python} -", input=program).stdout)
 
     try:
-        assert module("epyc_engine")["changed"]
+        assert module("epyc_host_tool")["changed"]
         assert module("sysfs_settings", thp="never", persistent=True)["changed"]
         host.run("echo always >/sys/kernel/mm/transparent_hugepage/enabled; systemctl start sovereign-epyc.service")
         assert "[never]" in host.run("cat /sys/kernel/mm/transparent_hugepage/enabled")
         assert host.run("sovereign-epyc check").endswith(" 0 not as configured\n")
         assert host.run("systemctl is-active sovereign-epyc.service sovereign-epyc-watch.service") == "active\n" * 2
         assert module("epyc_restore")["changed"]
-        assert module("epyc_engine", state="absent")["changed"]
+        assert module("epyc_host_tool", state="absent")["changed"]
     finally:
         host.run(f"ln -s {python.rpartition('/')[2]} /usr/bin/python3")
 
@@ -217,5 +217,5 @@ def test_etc_is_read_only(host):
     finally:
         host.run("umount /etc")
     assert host.module("kernel_cmdline", parameters=["sovereign.test=1"])["changed"]
-    restored(host)
+    restore_all(host)
     host.run("rm -f /run/sovereign-epyc/waits-for-reboot; rmmod dm_mod", check=False)

@@ -18,7 +18,7 @@ import socket
 import pytest
 
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.play import run_recorded
+from vepyc.playbook_runs import run_recorded_command
 
 pytestmark = pytest.mark.slow
 
@@ -27,11 +27,11 @@ GUARD = "Refuse before anything is changed what this host cannot have"
 STOP = "Stop at a host that did not come back clean"
 #: What the faults need that no default asks for.
 ASKED = {
-    "numa_hugepages": [{"pages": 8}],
-    "prefetch_draft": {"l1_stride": "disabled"},
+    "epyc_numa_hugepages": [{"pages": 8}],
+    "epyc_prefetch_draft": {"l1_stride": "disabled"},
 }
 #: For the first host. Its timer fires minutes after a boot, and again an hour later, when the tests are over.
-TEXTFILE = {"base_textfile": "/var/lib/node-exporter/sovereign-epyc.prom", "base_textfile_interval": "1h"}
+TEXTFILE = {"epyc_base_textfile": "/var/lib/node-exporter/sovereign-epyc.prom", "epyc_base_textfile_interval": "1h"}
 #: The hosts that can be tuned, for a run of these only.
 BOTH = ("-l", "one,two")
 MSR = """
@@ -57,7 +57,7 @@ class Fleet:
             "small": {
                 "one": {"ansible_port": self.one.machine.port, **ASKED, **TEXTFILE},
                 # What the plan asks for would fit; only the name of the CPU tells.
-                "wrong": {"ansible_port": self.wrong.machine.port, "plan_sku": "9654"},
+                "wrong": {"ansible_port": self.wrong.machine.port, "epyc_plan_sku": "9654"},
             },
             "epyc9354": {"two": {"ansible_port": self.two.machine.port, **ASKED}},
             "epyc9654": {"gone": {"ansible_port": nobody}},
@@ -81,7 +81,7 @@ class Fleet:
         ``did`` is then what it did.
         """
         drift = ("ansible-playbook", "-i", str(self.folder / "hosts.json"), "playbooks/drift.yml", *BOTH)
-        self.did = run_recorded(
+        self.did = run_recorded_command(
             self.folder,
             *(command or drift),
             ANSIBLE_STDOUT_CALLBACK="sovereign.epyc.drift",
@@ -101,7 +101,7 @@ class Fleet:
         }
 
 
-def failed(play):
+def failed_results(play):
     return {result["host"]: result for result in play.results if result["status"] == "failed"}
 
 
@@ -122,8 +122,8 @@ def hook(folder, name, *failing):
 
 
 def test_site_tunes_those_who_can_be_and_names_the_others(fleet):
-    assert failed(fleet.first).keys() == {"wrong"}, failed(fleet.first)
-    refusal = failed(fleet.first)["wrong"]
+    assert failed_results(fleet.first).keys() == {"wrong"}, failed_results(fleet.first)
+    refusal = failed_results(fleet.first)["wrong"]
     assert refusal["task"] == GUARD
     assert refusal["msg"].startswith(
         "The CPU calls itself 'AMD EPYC 9754 128-Core Processor', but the variables of this host are for an EPYC"
@@ -138,7 +138,7 @@ def test_site_tunes_those_who_can_be_and_names_the_others(fleet):
 def test_a_drain_that_fails_in_the_first_batch_keeps_the_later_ones_from_being_touched(fleet, tmp_path):
     before = fleet.boot_ids()
     drain = hook(tmp_path, "Leave", "one")
-    batches = ("-e", '{"epyc_reboot_batches": [1, 1]}', "-e", f"reboot_drain_tasks={drain}")
+    batches = ("-e", '{"epyc_reboot_batches": [1, 1]}', "-e", f"epyc_reboot_drain_tasks={drain}")
     play = fleet.play("playbooks/reboot.yml", *OK, *batches, "-l", "one,two,gone")
     assert play[STOP]["host"] == "one"
     assert "one did not come back clean, at 'Leave'" in play[STOP]["msg"]
@@ -159,7 +159,7 @@ def test_boot_parameters_that_wait_for_a_reboot_are_drift(fleet):
 def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its_batch_are_finished(fleet, tmp_path):
     before = fleet.boot_ids()
     drain, health = hook(tmp_path, "Leave"), hook(tmp_path, "Ask the model", "two")
-    hooks = ("-e", f"reboot_drain_tasks={drain}", "-e", f"reboot_health_tasks={health}")
+    hooks = ("-e", f"epyc_reboot_drain_tasks={drain}", "-e", f"epyc_reboot_health_tasks={health}")
     batches = ("-e", '{"epyc_reboot_batches": [2]}')
     play = fleet.play("playbooks/reboot.yml", *OK, *batches, *hooks, "-l", "one,two,gone")
     stops = {
@@ -167,7 +167,7 @@ def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its
         for result in play.results
         if result["task"] == STOP and result["status"] == "failed"
     }
-    assert stops.keys() == {"two"}, failed(play)
+    assert stops.keys() == {"two"}, failed_results(play)
     assert stops["two"].startswith("two did not come back clean, at 'Ask the model': ")
     assert stops["two"].endswith(" It says: no model is loaded. Later batches were not touched.")
     order = ["Leave", "Reboot the host", "Prove that the host came back as configured", "Ask the model", STOP]
@@ -182,9 +182,9 @@ def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its
 
 
 def test_verify_tells_of_each_host_what_it_is(fleet):
-    play = fleet.play("playbooks/verify.yml", "-e", '{"verify_layers": ["resctrl", "cmdline"]}')
-    assert failed(play).keys() == {"wrong"}, failed(play)
-    assert "Nothing is stored for it on this host, but it is required." in failed(play)["wrong"]["msg"]
+    play = fleet.play("playbooks/verify.yml", "-e", '{"epyc_verify_layers": ["resctrl", "cmdline"]}')
+    assert failed_results(play).keys() == {"wrong"}, failed_results(play)
+    assert "Nothing is stored for it on this host, but it is required." in failed_results(play)["wrong"]["msg"]
 
 
 def test_after_the_reboot_nothing_is_drift(fleet):
@@ -221,13 +221,13 @@ def test_five_faults_are_named_and_repaired_by_the_commands_that_are_named(fleet
     mask, bit, pages = (by_layer[layer] for layer in ("resctrl", "msr", "hugepages"))
     # QEMU and Linux 6.1 together make every L3 domain a CCD (lab/README.md, limits).
     assert (mask["what"], mask["where"]) == ("L3 share of group draft", "L3 domain 2 (CCD 2)")
-    assert (mask["found"], mask["wanted"], mask["role"], mask["variables"]) == ("ff", "f", "cat", ["plan_draft"])
+    assert (mask["found"], mask["wanted"], mask["role"], mask["variables"]) == ("ff", "f", "cat", ["epyc_plan_draft"])
     assert (bit["what"], bit["where"], bit["found"], bit["wanted"]) == (
         "prefetcher l1_stride", f"CPU {cpu}", "enabled", "disabled"
     )  # fmt: skip
-    assert bit["variables"] == ["prefetch_draft"]
+    assert bit["variables"] == ["epyc_prefetch_draft"]
     assert (pages["where"], pages["found"], pages["wanted"]) == ("node 1", "3", "8")
-    assert by_layer["cmdline"]["variables"] == ["grub_params_isolation"]
+    assert by_layer["cmdline"]["variables"] == ["epyc_grub_params_isolation"]
     assert by_layer["cmdline"]["at_boot"] == "nothing"
     assert all(finding["new"] for finding in report["findings"])
     page = (fleet.folder / "report.html").read_text()
@@ -265,7 +265,7 @@ def test_a_check_of_the_site_finds_the_same_as_far_as_it_can(fleet):
 
 
 def test_the_host_checks_itself_by_a_timer(fleet):
-    file = TEXTFILE["base_textfile"]
+    file = TEXTFILE["epyc_base_textfile"]
     fleet.one.run(f"timeout 300 sh -c 'until grep -q \"sovereign_epyc_check_success 1\" {file}; do sleep 1; done'")
     fleet.one.run("systemctl is-active sovereign-epyc-check.timer")
     assert fleet.one.run("systemctl show -P TriggeredBy sovereign-epyc-check.service") == "sovereign-epyc-check.timer\n"

@@ -24,11 +24,11 @@ import pytest
 
 from tests.fixtures.saved_states import TUNED
 from tests.fixtures.virtual_epyc import ROOT, Guest, guest_of
-from vepyc import packages
-from vepyc.bring import put
-from vepyc.container import Container, container
-from vepyc.llama import GUEST, ensure_llama
-from vepyc.play import run_playbook
+from vepyc.container import Container, running_container
+from vepyc.images import debian_packages
+from vepyc.llama.delivery import write_guest_file
+from vepyc.llama.llama_cpp import GUEST, ensure_llama
+from vepyc.playbook_runs import run_playbook
 
 from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
 from . import small_instance
@@ -40,11 +40,11 @@ MODEL, KEY, PORT = "/srv/model.gguf", "of-the-servers", 8081
 ADDRESSES = {"test-gateway-one": "10.9.0.1", "test-gateway-two": "10.9.0.2"}
 INSTANCE = {"name": "a", "alias": "chat", "model": MODEL, "host": "0.0.0.0", "port": PORT, "api_key_file": "/etc/key"}
 GATEWAY = {
-    "gateway_bind": "127.0.0.1:8080",
-    "gateway_plain_http": True,
-    "gateway_open": True,
-    "gateway_hosts": [*ADDRESSES],
-    "gateway_server_key": KEY,
+    "epyc_gateway_bind": "127.0.0.1:8080",
+    "epyc_gateway_plain_http": True,
+    "epyc_gateway_open": True,
+    "epyc_gateway_hosts": [*ADDRESSES],
+    "epyc_gateway_server_key": KEY,
 }
 REQUEST = {
     "method": "POST",
@@ -97,11 +97,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
     """The gateway, two tuned hosts that wait for a reboot and serve, and the folder of their inventory."""
     folder = tmp_path_factory.mktemp("fleet")
     binds = {
-        packages.fetch("trixie", *packages.HAPROXY)[0].parent: "/srv/packages",
+        debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY)[0].parent: "/srv/packages",
         PROGRAM_FOLDER: PROGRAMS,
     }
     with ExitStack() as stack:
-        box = stack.enter_context(container("gateway-reboot", binds))
+        box = stack.enter_context(running_container("gateway-reboot", binds))
         box.run("dpkg --install /srv/packages/*.deb")
         guests: dict[str, Guest] = {}
         hosts: dict[str, Any] = {}
@@ -109,16 +109,18 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
             place = tmp_path_factory.mktemp(name)
             guest = stack.enter_context(guest_of("small", name.removeprefix("test-"), place, prepared=TUNED))
             guest.carry_modules()
-            put(guest.machine, small_instance.BINARY, (ensure_llama(GUEST) / "bin/llama-server").read_bytes(), 755)
-            put(guest.machine, MODEL, random_model(100))
-            put(guest.machine, "/etc/key", KEY.encode(), 600)
-            small_instance.serve(guest, INSTANCE)
+            write_guest_file(
+                guest.machine, small_instance.BINARY, (ensure_llama(GUEST) / "bin/llama-server").read_bytes(), 755
+            )
+            write_guest_file(guest.machine, MODEL, random_model(100))
+            write_guest_file(guest.machine, "/etc/key", KEY.encode(), 600)
+            small_instance.serve_instances(guest, INSTANCE)
             box.run(f"ip address add {address}/32 dev lo")
             Wire(box, address, guest)
             guests[name] = guest
-            hosts[name] = {"ansible_port": guest.machine.port, "gateway_member_address": address}
-            hosts[name]["llama_instances"] = [{**INSTANCE, "slots": 1}]
-        children = {"gateway": {"hosts": {box.name: box.inventory()}}, "small": {"hosts": hosts}}
+            hosts[name] = {"ansible_port": guest.machine.port, "epyc_gateway_member_address": address}
+            hosts[name]["epyc_llama_instances"] = [{**INSTANCE, "slots": 1}]
+        children = {"epyc_gateway": {"hosts": {box.name: box.inventory_variables()}}, "small": {"hosts": hosts}}
         (folder / "hosts.json").write_text(json.dumps({"all": {"children": children}}))
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
         yield box, guests, folder
@@ -127,7 +129,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
 def test_every_request_is_answered(fleet: tuple[Container, dict[str, Guest], Path]) -> None:
     box, guests, folder = fleet
     told = ("-e", json.dumps(GATEWAY))
-    played = run_playbook(folder, "playbooks/gateway.yml", *told, "-l", "gateway")
+    played = run_playbook(folder, "playbooks/gateway.yml", *told, "-l", "epyc_gateway")
     assert played.returncode == 0, played.output
     before = {name: guest.run("cat /proc/sys/kernel/random/boot_id") for name, guest in guests.items()}
     answers: list[dict[str, Any]] = []

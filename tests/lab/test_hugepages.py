@@ -14,7 +14,7 @@ import os
 import pytest
 
 from tests.fixtures.virtual_epyc import Guest
-from vepyc import up
+from vepyc import start_machine
 
 pytestmark = pytest.mark.slow
 
@@ -83,14 +83,14 @@ def test_too_few_pages_are_told_and_given_back(host):
 @pytest.fixture(scope="module")
 def one_node(tmp_path_factory):
     """The small machine as one node: a quarter of it has no room for a page of 1 GiB."""
-    machine = up("small", name=f"test-one-node-{os.getpid()}", bios={"nps": 1})
+    machine = start_machine("small", name=f"test-one-node-{os.getpid()}", bios={"nps": 1})
     try:
         guest = Guest(machine, tmp_path_factory.mktemp("node"))
         guest.carry_modules()
         yield guest
         guest.programs.end()
     finally:
-        machine.down()
+        machine.discard()
 
 
 MOUNT, PLACE = "hugepages:mount/1048576kB", "/dev/hugepages-1GiB"
@@ -105,7 +105,7 @@ def test_a_model_in_a_page_of_1_gib(one_node):
     assert made["diff"] == check["diff"] and made["diff"]["changes"]["after"][MOUNT] == PLACE, made
     assert one_node.run(f"findmnt -no FSTYPE,OPTIONS {PLACE}").split()[1].endswith("pagesize=1024M")
     assert not one_node.module("hugepages", **asked)["changed"]
-    (row,) = [one for one in one_node.module("epyc_drift")["settings"] if one["address"] == MOUNT]
+    (row,) = [one for one in one_node.module("epyc_drift_info")["settings"] if one["address"] == MOUNT]
     assert row["live"] == "ok", row
 
     stage = "from ansible_collections.sovereign.epyc.plugins.module_utils._cli import main\n"

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from vepyc import packages
+from vepyc.images import debian_packages
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ TOLD = r"tr '\0' '\n' </proc/$(pidof irqbalance)/environ | sed -n 's/^IRQBALANCE
 @pytest.fixture(scope="module")
 def installed(own_bare_guest):
     """The small machine with irqbalance, which begins to run when it is installed."""
-    packages.install(own_bare_guest.machine, *PACKAGES)
+    debian_packages.install_packages(own_bare_guest.machine, *PACKAGES)
     # Every test restarts it several times, more often than systemd allows by default. And it looks at all interrupts
     # every two seconds, not every ten.
     lines = r"[Unit]\nStartLimitIntervalSec=0\n[Service]\nEnvironment=IRQBALANCE_ARGS=--interval=2\n"

@@ -11,7 +11,7 @@ import contextlib
 import pytest
 
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask
-from vepyc.guest import BOOT_PARAMETERS, ROOT_DEVICE
+from vepyc.images.guest_system import BOOT_PARAMETERS, ROOT_DEVICE
 
 from .conformance import run_program
 

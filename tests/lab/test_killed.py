@@ -36,7 +36,7 @@ KILLED = {
     "with a group that is not marked as ours": (
         "resctrl_schemata",
         {"mount": True, "from_plan": True, "intent": INTENT},
-        "KernelFS.label",
+        "KernelFS.set_trusted_attribute",
         2,
     ),
     "in the middle of the groups": (
@@ -102,16 +102,17 @@ import os, time
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 left = iter(range({turn}))
 def last(real):
     return lambda *args, **more: real(*args, **more) if next(left, None) is not None else {last}
-for name in ("write", "patch_words", "mkdir", "rmdir", "label", "mount", "unmount", "load_module"):
+NAMES = "write patch_words mkdir rmdir set_trusted_attribute mount_filesystem unmount_filesystem load_module".split()
+for name in NAMES:
     setattr(KernelFS, name, last(getattr(KernelFS, name)))
 store = Store()
-if "{verb}" == "apply" and not store.has("desired.json"):
+if "{verb}" == "apply" and not store.has_file("desired.json"):
     Ledger(store, KernelFS()).begin()
-    store.save("desired.json", {stored})
+    store.save_document("desired.json", {stored})
 os.rename, os.unlink = last(os.rename), last(os.unlink)
 raise SystemExit(_cli.main(["{verb}"]))
 """
@@ -156,7 +157,7 @@ def cut_power_amid(guest, *run, **options):
     with ThreadPoolExecutor() as pool:
         run = pool.submit(*run, **options)
         guest.wait_for("/run/writing")
-        guest.machine.kill()
+        guest.machine.power_cycle()
         assert run.exception() is not None
 
 

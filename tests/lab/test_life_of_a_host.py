@@ -21,7 +21,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.everyday]
 
 SITE = "playbooks/site.yml"
 INSTANCE = {**SMALL, "name": "chat", "model": MODEL, "port": 8080}
-ASKED = {"llama_install": "binary", "llama_binary": BINARY, "llama_instances": [INSTANCE], "verify_services": False}
+ASKED = {
+    "epyc_llama_install": "binary",
+    "epyc_llama_binary": BINARY,
+    "epyc_llama_instances": [INSTANCE],
+    "epyc_verify_services": False,
+}
 #: The inventory's variables and an instance, for every playbook.
 TOLD = ("-e", json.dumps(ASKED))
 CAT = "Partition the L3 caches"
@@ -69,7 +74,7 @@ def test_a_run_after_one_that_was_killed_tunes_the_host_and_serves(host):
 
 def test_a_second_run_changes_nothing(host):
     before = host.everything()
-    assert host.play(SITE, *TOLD).changed == {}
+    assert host.play(SITE, *TOLD).changed_results == {}
     assert host.changed_since(before) == {}
 
 
@@ -79,7 +84,7 @@ def test_drift_is_reported_and_only_that_is_repaired(host):
     drift = host.play("playbooks/drift.yml", *TOLD, succeeds=False)
     assert drift.returncode != 0 and "L3 share of group draft, L3 domain 2" in drift.output, drift.output
     assert host.state() != good, "a report repairs nothing"
-    assert host.play(SITE, "--tags", "cat", *TOLD).changed.keys() == {CAT}
+    assert host.play(SITE, "--tags", "cat", *TOLD).changed_results.keys() == {CAT}
     assert host.state() == good
 
 

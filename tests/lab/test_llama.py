@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import jitter
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import jitter
 from tests.fixtures.saved_states import after_site
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.bring import PROGRAMS, put
-from vepyc.llama import GUEST, ensure_llama
+from vepyc.llama.delivery import PROGRAMS, write_guest_file
+from vepyc.llama.llama_cpp import GUEST, ensure_llama
 
 from . import small_instance
 from .random_model import blank_model, random_model
@@ -38,8 +38,8 @@ WORDS = 27_000
 #: What the next boot brings: isolated CPUs that the kernel spreads no threads over, and pages for the model on a node.
 SITE = {
     "epyc_steps": ["base", "numa", "grub_params"],
-    "grub_params_isolation": "full",
-    "numa_hugepages": [{"node": "3", "size": "2MiB", "pages": 8}],
+    "epyc_grub_params_isolation": "full",
+    "epyc_numa_hugepages": [{"node": "3", "size": "2MiB", "pages": 8}],
 }
 
 # Asks for more tokens than anybody waits for, and prints each as it comes.
@@ -65,20 +65,20 @@ done
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    """A 9354 with the engine, the servers, and a model that knows nothing."""
+    """A 9354 with the host tool, the servers, and a model that knows nothing."""
     programs = ensure_llama(GUEST) / "bin"
     state = after_site("llama", "-e", json.dumps(SITE))
     with guest_of("epyc9354", "llama", tmp_path_factory.mktemp("llama"), prepared=state) as guest:
         guest.carry_modules()
         for name in ("llama-server", "ggml-rpc-server"):
-            put(guest.machine, f"{PROGRAMS}/{name}", (programs / name).read_bytes(), mode=755)
-        put(guest.machine, MODEL, blank_model(WORDS))
+            write_guest_file(guest.machine, f"{PROGRAMS}/{name}", (programs / name).read_bytes(), mode=755)
+        write_guest_file(guest.machine, MODEL, blank_model(WORDS))
         yield guest
 
 
 def serve(guest, *instances):
     """Have these instances of the model that knows nothing, unless one names another; return their plans."""
-    return small_instance.serve(guest, *({"model": MODEL, **one} for one in instances))
+    return small_instance.serve_instances(guest, *({"model": MODEL, **one} for one in instances))
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def prove(guest, plan, threads):
     noise = {}
     with working(guest, plan):
         for unit, expect in units.items():
-            found = guest.module("service_placement", service=unit, window=2, **expect)
+            found = guest.module("service_placement_info", service=unit, window=2, **expect)
             assert found.get("clean"), found.get("msg") or [row["sentence"] for row in found["verdicts"]]
             names = {row["name"] for row in found["verdicts"]}
             assert names >= {"cpus", "busy_cpus", "nodes/anonymous"}
@@ -126,12 +126,12 @@ def test_one_instance_on_all_cpus(host):
 
 def test_rows_lie_on_the_nodes_of_the_threads_that_read_them(host):
     """A file that was downloaded lies on the node of the program that did it, and stays there for all that follows."""
-    put(host.machine, ROWS, random_model(WORDS))
+    write_guest_file(host.machine, ROWS, random_model(WORDS))
 
     def answer(memory):
         plan = serve(host, {"name": "rows", "port": 8085, "model": ROWS, "memory": memory})["rows"]
         said = json.loads(host.machine.run("python3 - 8085", input=ASK_FEW).stdout)
-        found = host.module("service_placement", service=plan["unit"], nodes="0-3", rows={ROWS: 28})
+        found = host.module("service_placement_info", service=plan["unit"], nodes="0-3", rows={ROWS: 28})
         (verdict,) = [row["verdict"] for row in found["verdicts"] if row["name"] == "rows"]
         return said["tokens"], verdict, found["rows"][ROWS]
 
@@ -193,17 +193,17 @@ def test_two_instances_on_isolated_cpus(host):
     }
     quiet = {name: prove(host, plan, 14) for name, plan in plans.items()}
     for noise in quiet.values():
-        assert noise["devices"] <= jitter.DEVICES and noise["involuntary"] <= jitter.SWITCHES, noise
+        assert noise["devices"] <= jitter.MAX_DEVICE_INTERRUPTS and noise["involuntary"] <= jitter.MAX_SWITCHES, noise
         # How long it waited depends on what else this machine does, which emulates the CPUs.
-        assert noise["ticks"] <= jitter.TICKS, noise
+        assert noise["ticks"] <= jitter.MAX_TICKS, noise
     # Somebody else's task on one of these CPUs, which brings its tick back too. Threads that wait for one that is held
     # up sleep after a while, and so may that one when it waits for them: such a window shows nothing.
     host.run("systemd-run --quiet --unit=loud --property=CPUAffinity=1 sh -c 'while :; do :; done'")
-    waited, seen = max(jitter.WAITED, 3 * quiet["left"]["waited"]), []
+    waited, seen = max(jitter.MAX_WAITED, 3 * quiet["left"]["waited"]), []
     with working(host, plans["left"]):
-        while not any(one and one["waited"] > waited and one["ticks"] > jitter.TICKS for one in seen):
+        while not any(one and one["waited"] > waited and one["ticks"] > jitter.MAX_TICKS for one in seen):
             assert len(seen) < WINDOWS, seen
-            seen.append(host.module("service_placement", service=plans["left"]["unit"], window=2)["noise"])
+            seen.append(host.module("service_placement_info", service=plans["left"]["unit"], window=2)["noise"])
     host.run("systemctl stop loud")
 
 
@@ -214,7 +214,7 @@ def test_an_undo_takes_no_command_away_that_an_instance_calls(host):
     (said,) = [result["msg"] for result in refused.results if result["status"] == "failed"]
     assert "llama-left.service, llama-right.service call /usr/sbin/sovereign-epyc" in said
     assert "-e epyc_restore_instances=true" in said
-    assert (refused.changed, host.run(units)) == ({}, "active\n" * 3)
+    assert (refused.changed_results, host.run(units)) == ({}, "active\n" * 3)
     host.play("playbooks/restore.yml", "-e", "epyc_restore_instances=true")
     assert host.run(units, check=False) == "inactive\n" * 3
     assert (

@@ -50,20 +50,20 @@ def llama(guest, command, succeeds=True):
     return said.strip()
 
 
-def pool(guest, *pages):
+def reserve_pool(guest, *pages):
     for node, count in enumerate(pages):
         guest.run(f"echo {count} >{POOL.format(node, 'nr')} && test $(cat {POOL.format(node, 'nr')}) = {count}")
 
 
-def free(guest):
+def free_pages_by_node(guest):
     return [int(guest.run(f"cat {POOL.format(node, 'free')}")) for node in range(4)]
 
 
-def shares(said):
+def parse_node_shares(said):
     return {int(node): int(share) for node, share in re.findall(r"node (\d) (\d+) %", said)}
 
 
-def forget(guest):
+def drop_model_from_cache(guest):
     guest.run(f"sync {MODEL}; dd if={MODEL} iflag=nocache count=0 status=none")
 
 
@@ -72,31 +72,31 @@ def forget(guest):
 
 def test_staged_on_chosen_nodes(host):
     """The pools of other nodes have pages enough, and keep them."""
-    pool(host, 20, 10, 20, 20)
+    reserve_pool(host, 20, 10, 20, 20)
     assert llama(host, f"stage {MODEL} {FOLDER} --nodes 1").endswith("16.0 MiB in 9 pages of 2 MiB (node 1: 9).")
-    assert free(host) == [20, 1, 20, 20]
+    assert free_pages_by_node(host) == [20, 1, 20, 20]
     host.run(f"cmp -n {16 * MIB + 5} {MODEL} {FOLDER}/model.gguf")
     assert llama(host, f"stage {MODEL} {FOLDER} --nodes 1").endswith("already.")
     host.run(f"touch {MODEL}")
     said = llama(host, f"stage {MODEL} {FOLDER} --nodes 0,3 --policy interleave")
     assert sorted(re.findall(r"node (\d): (\d)", said)) in ([("0", "4"), ("3", "5")], [("0", "5"), ("3", "4")])
-    assert free(host)[1:3] == [10, 20]
+    assert free_pages_by_node(host)[1:3] == [10, 20]
 
 
 def test_interleaved_over_all_nodes(host):
-    pool(host, 3, 3, 3, 3)
+    reserve_pool(host, 3, 3, 3, 3)
     said = llama(host, f"stage {MODEL} {FOLDER} --policy interleave")
     assert sorted(count for dummy, count in re.findall(r"node (\d): (\d)", said)) == ["2", "2", "2", "3"], said
 
 
 def test_a_node_without_enough_pages_is_named(host):
     """Its neighbours have pages, and the kernel would take those silently."""
-    pool(host, 20, 8, 20, 1)
+    reserve_pool(host, 20, 8, 20, 1)
     said = llama(host, f"stage {MODEL} {FOLDER} --nodes 1", succeeds=False)
     assert "needs 9 pages of 2 MiB, and 1 of them are missing on nodes 1. Enlarge the pool" in said
     said = llama(host, f"stage {MODEL} {FOLDER} --policy interleave", succeeds=False)
     assert "and 2 of them are missing on node 3. Enlarge the pool" in said
-    assert free(host) == [20, 8, 20, 1]
+    assert free_pages_by_node(host) == [20, 8, 20, 1]
     assert host.run(f"ls -A {FOLDER}") == ""
 
 
@@ -104,10 +104,10 @@ def test_a_node_without_enough_pages_is_named(host):
 
 
 def test_a_model_in_the_cache_of_the_wrong_node(host):
-    forget(host)
+    drop_model_from_cache(host)
     host.run(f"taskset -c {CPU[2]} cat {MODEL} >/dev/null")
     said = llama(host, f"place {MODEL} --policy bind --nodes 2")
-    assert shares(said)[2] >= 95 and "as the policy wants it" in said
+    assert parse_node_shares(said)[2] >= 95 and "as the policy wants it" in said
     assert "as the policy wants it" in llama(host, f"place {MODEL} --policy local --nodes 2-3")
     said = llama(host, f"place {MODEL} --policy interleave --nodes 0-3")
     assert said.endswith("dropped, it will be read again.")
@@ -116,16 +116,16 @@ def test_a_model_in_the_cache_of_the_wrong_node(host):
 
 def test_a_model_that_was_read_interleaved(host):
     """What a service reads under its policy is found where the policy wants it, by the same policy only."""
-    forget(host)
+    drop_model_from_cache(host)
     host.run(f"numactl --interleave=0-3 md5sum {MODEL}")
     said = llama(host, f"place {MODEL} --policy interleave --nodes 0-3")
-    assert "as the policy wants it" in said and set(shares(said)) == {0, 1, 2, 3}
+    assert "as the policy wants it" in said and set(parse_node_shares(said)) == {0, 1, 2, 3}
     assert llama(host, f"place {MODEL} --policy bind --nodes 0-1").endswith("dropped, it will be read again.")
 
 
 def test_a_model_in_use_stays(host):
     """The pages of a running server are not taken from it, and the sentence names it."""
-    forget(host)
+    drop_model_from_cache(host)
     host.machine.run("cat >/run/server.py", input=SERVER)
     host.run(
         f"taskset -c {CPU[1]} setsid python3 /run/server.py {MODEL} >/dev/null 2>&1 </dev/null & echo $! >/run/pid"
@@ -135,4 +135,4 @@ def test_a_model_in_use_stays(host):
         said = llama(host, f"place {MODEL} --policy bind --nodes 0")
     finally:
         host.run("kill $(cat /run/pid); rm -f /run/mapped /run/pid /run/server.py")
-    assert shares(said)[1] >= 95 and "dropped, except for" in said and "(python3)" in said
+    assert parse_node_shares(said)[1] >= 95 and "dropped, except for" in said and "(python3)" in said

@@ -22,7 +22,7 @@ STATE = (
 )
 
 
-def off(cpus, *names):
+def prefetch_off_request(cpus, *names):
     return {"cpus": cpus, "prefetch_control": dict.fromkeys(names, "disabled")}
 
 
@@ -32,7 +32,7 @@ def test_a_locked_down_kernel(boot_guest):
     guest.carry_modules()
     guest.run("modprobe msr; modprobe cpuid; echo integrity >/sys/kernel/security/lockdown")
     before = guest.python(STATE)
-    result = guest.module("msr_bits", settings=[off("all", "l1_stream")])
+    result = guest.module("msr_bits", settings=[prefetch_off_request("all", "l1_stream")])
     for words in ("can be read but not written", "/sys/kernel/security/lockdown", "Secure Boot", "BIOS"):
         assert words in result["msg"]
     assert guest.python(STATE) == before
@@ -42,18 +42,21 @@ def test_a_locked_down_kernel(boot_guest):
 
     # site.yml says so before its first change, and leaves out nothing that was asked for.
     everything = guest.everything()
-    site = guest.play("playbooks/site.yml", "-e", '{"prefetch_draft": {"l1_stream": "disabled"}}', succeeds=False)
-    assert (site.returncode, site.changed) == (2, {})
+    site = guest.play("playbooks/site.yml", "-e", '{"epyc_prefetch_draft": {"l1_stream": "disabled"}}', succeeds=False)
+    assert (site.returncode, site.changed_results) == (2, {})
     (refusal,) = [row for row in site.results if row["status"] == "failed"]
     assert refusal["task"] == "Refuse before anything is changed what this host cannot have"
-    for words in ("/sys/kernel/security/lockdown", "Nothing was changed", "prefetch_draft"):
+    for words in ("/sys/kernel/security/lockdown", "Nothing was changed", "epyc_prefetch_draft"):
         assert words in refusal["msg"]
     assert guest.everything() == everything
 
     # A host that was tuned before it was locked down: drift and verify say the same of it.
-    stored = {"intent": {}, "requests": {"msr/msr": {"settings": [off("all", "l1_stream")], "load_module": True}}}
+    stored = {
+        "intent": {},
+        "requests": {"msr/msr": {"settings": [prefetch_off_request("all", "l1_stream")], "load_module": True}},
+    }
     guest.run(f"mkdir -p {STORE} && cat >{STORE}/desired.json <<'END'\n{json.dumps(stored)}\nEND")
-    (finding,) = [one for one in guest.module("epyc_drift")["findings"] if one["layer"] == "msr"]
+    (finding,) = [one for one in guest.module("epyc_drift_info")["findings"] if one["layer"] == "msr"]
     (item,) = [one for one in guest.module("epyc_verify")["checklist"] if one["name"] == "msr"]
     assert (finding["status"], item["verdict"]) == ("unsupported", "unsupported")
     assert finding["reason"].rstrip(".") in item["sentence"]

@@ -27,22 +27,22 @@ REGISTERS = [0xC0000108, 0xC0010015, 0xC0011020, 0xC0011022]
 INTENT = {"draft": {"ccds": 1}}
 
 
-def look(*cpus):
+def read_register_steps(*cpus):
     """The steps that read the registers of some CPUs."""
     return [call("read_words", f"/dev/cpu/{cpu}/msr", REGISTERS) for cpu in cpus]
 
 
-def off(cpus, *names):
+def prefetch_off_request(cpus, *names):
     return {"cpus": cpus, "prefetch_control": dict.fromkeys(names, "disabled")}
 
 
-def raw(register, bits="13", value="1", cpus="3"):
+def register_request(register, bits="13", value="1", cpus="3"):
     return {"cpus": cpus, "register": register, "bits": bits, "value": value}
 
 
 ROLES = {
     "settings": [
-        off("draft", "l1_stream", "l2_stream", "up_down"),
+        prefetch_off_request("draft", "l1_stream", "l2_stream", "up_down"),
         {"cpus": "verify", "prefetch_control": {"l1_stream": "enabled", "l1_stride": "disabled"}},
         {"cpus": "verify", "hwcr": {"boost": "disabled"}},
     ],
@@ -58,14 +58,14 @@ def patch_words(self, path, edits, real=KernelFS.patch_words):
 KernelFS.patch_words = patch_words
 """
 
-ONE = {"settings": [off("3", "l1_stream")]}
+ONE = {"settings": [prefetch_off_request("3", "l1_stream")]}
 MET = {"settings": [{"cpus": "3", "prefetch_control": {"l1_stream": "enabled"}}]}
 STEPS = [
     # The kernel modules are loaded only when that is asked for, and unloaded again.
     ask(**ONE),
     check(load_module=True, **ONE),
     ask(load_module=True, **ONE),
-    *look(3),
+    *read_register_steps(3),
     ask(load_module=True, **ONE),
     call("load_module", "msr", False),
     put_back(),
@@ -74,27 +74,30 @@ STEPS = [
     put_back(),
     call("load_module", "msr"),
     call("load_module", "cpuid"),
-    *look(0, 3),
+    *read_register_steps(0, 3),
     # Roles, bits beside others, and fields that overlap.
     check(**ROLES),
     ask(**ROLES),
-    *look(0, 1, 7, 9, 12),
+    *read_register_steps(0, 1, 7, 9, 12),
     ask(**ROLES),
     put_back(),
-    *look(0, 1, 7, 9, 12),
-    ask(settings=[off("7", "l1_stride"), {"cpus": "7", "hwcr": {"boost": "disabled"}}]),
-    ask(settings=[off("7", "up_down")]),
-    *look(6, 7),
+    *read_register_steps(0, 1, 7, 9, 12),
+    ask(settings=[prefetch_off_request("7", "l1_stride"), {"cpus": "7", "hwcr": {"boost": "disabled"}}]),
+    ask(settings=[prefetch_off_request("7", "up_down")]),
+    *read_register_steps(6, 7),
     put_back(),
-    *look(7),
-    ask(settings=[raw("0xc0011022", "15:13", "0b101")], allow_undocumented=True),
-    ask(settings=[raw("0xc0011022", "14:13", "0b10")], allow_undocumented=True),
-    *look(3),
+    *read_register_steps(7),
+    ask(settings=[register_request("0xc0011022", "15:13", "0b101")], allow_undocumented=True),
+    ask(settings=[register_request("0xc0011022", "14:13", "0b10")], allow_undocumented=True),
+    *read_register_steps(3),
     put_back(),
-    *look(3),
+    *read_register_steps(3),
     # The hardware ignores a write.
-    ask(settings=[off("3,4", "l1_stream"), raw("0xc0011020", cpus="3,4")], allow_undocumented=True),
-    *look(3, 4),
+    ask(
+        settings=[prefetch_off_request("3,4", "l1_stream"), register_request("0xc0011020", cpus="3,4")],
+        allow_undocumented=True,
+    ),
+    *read_register_steps(3, 4),
     # What is refused, whatever is allowed, and what is refused until it is allowed.
     write(f"{CPUS}/cpu5/online", 0),
     *(ask(settings=refused, allow_undocumented=True) for refused, dummy in MSR.values()),
@@ -108,22 +111,22 @@ STEPS = [
     ask(**MET),
     write(ALLOW_WRITES, "default"),
     # A CPU is offline, before a run and before its undo.
-    ask(settings=[off("8-11", "l1_stream")]),
+    ask(settings=[prefetch_off_request("8-11", "l1_stream")]),
     write(f"{CPUS}/cpu9/online", 0),
-    ask(settings=[off("8-11", "up_down")]),
-    *look(9),
+    ask(settings=[prefetch_off_request("8-11", "up_down")]),
+    *read_register_steps(9),
     put_back(),
-    *look(8),
+    *read_register_steps(8),
     write(f"{CPUS}/cpu9/online", 1),
-    *look(9),
+    *read_register_steps(9),
     put_back(),
-    *look(9),
+    *read_register_steps(9),
     call("load_module", "msr", False),
     call("load_module", "cpuid", False),
 ]
 
 
-def make(folder):
+def make_fake_machine(folder):
     """The small machine with registers, whose kernel modules nobody has loaded."""
     kernel = Kernel(folder)
     Registers(kernel)
@@ -133,14 +136,14 @@ def make(folder):
 
 def test_the_fake_answers_as_the_kernel(own_bare_guest, tmp_path):
     """The machine is this file's own, because writes to registers taint the kernel."""
-    answers = compare_with_kernel(own_bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(own_bare_guest, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == {TAINTED}
 
 
 def test_a_cpu_that_leaves_between_reading_and_writing(own_bare_guest):
     """What was written elsewhere comes back, and the sentence names the CPU."""
     own_bare_guest.run("modprobe -a msr cpuid")
-    result = own_bare_guest.module("msr_bits", LEAVE, settings=[off("8-11", "l1_stream")])
+    result = own_bare_guest.module("msr_bits", LEAVE, settings=[prefetch_off_request("8-11", "l1_stream")])
     assert "CPU 9 is offline" in result["msg"] and "put back, except what cannot be reached now" in result["msg"], (
         result
     )

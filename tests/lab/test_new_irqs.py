@@ -19,7 +19,7 @@ FILES = "grep -l virtio2- /sys/kernel/irq/*/actions | sed 's,/sys/kernel,/proc,;
 ANYWHERE, WANTED = ["0-15", "0-15"], ["4-5", "4-5"]
 
 
-def places(guest):
+def read_affinities(guest):
     return guest.run(f"{FILES} | xargs -r cat").split()
 
 
@@ -31,13 +31,13 @@ def wait_for(ask, wanted):
     assert found == wanted
 
 
-def journal(guest):
+def read_journal(guest):
     return guest.run(f"journalctl -o cat -u {SERVICE}").splitlines()
 
 
 @pytest.fixture(scope="module")
 def host(own_bare_guest):
-    """The small machine with the role base, and a stored request for the interrupts of its random source."""
+    """The small machine with the role epyc_base, and a stored request for the interrupts of its random source."""
     own_bare_guest.play("playbooks/site.yml", "--tags", "base")
     made = own_bare_guest.module("irq_affinity", cpus="4-5", which=["virtio2-*"], persistent=True)
     assert made["changed"], made
@@ -45,16 +45,16 @@ def host(own_bare_guest):
 
 
 def test_a_driver_that_is_bound_again(host):
-    said = len(journal(host))
+    said = len(read_journal(host))
     host.run(f"echo virtio2 >{RNG}/unbind")
-    assert places(host) == []
+    assert read_affinities(host) == []
     host.run(f"echo virtio2 >{RNG}/bind")
-    wait_for(lambda: places(host), WANTED)
+    wait_for(lambda: read_affinities(host), WANTED)
     wait_for(
-        lambda: [line.split("/")[1] for line in journal(host)[said:] if line.startswith("irq:")],
+        lambda: [line.split("/")[1] for line in read_journal(host)[said:] if line.startswith("irq:")],
         ["affinity: 0-15 -> 4-5"] * 2,
     )
-    assert journal(host)[-1] == "2 settings changed, 0 requests failed"
+    assert read_journal(host)[-1] == "2 settings changed, 0 requests failed"
 
 
 def test_a_link_that_is_switched_on(host):
@@ -62,16 +62,16 @@ def test_a_link_that_is_switched_on(host):
     try:
         time.sleep(3)  # a link that is only made leads to no look
         host.run(f"for file in $({FILES}); do echo 0-15 >$file; done")
-        assert places(host) == ANYWHERE
+        assert read_affinities(host) == ANYWHERE
         host.run("ip link set link0 up")
-        wait_for(lambda: places(host), WANTED)
+        wait_for(lambda: read_affinities(host), WANTED)
     finally:
         host.run("ip link delete link0")
 
 
 def test_a_second_run_leaves_it_alone(host):
     before = host.run(f"systemctl show -P MainPID {SERVICE}")
-    assert host.play("playbooks/site.yml", "--tags", "base").changed == {}
+    assert host.play("playbooks/site.yml", "--tags", "base").changed_results == {}
     assert host.run(f"systemctl show -P MainPID {SERVICE}") == before
 
 
@@ -94,7 +94,7 @@ def test_threads_of_a_unit_that_starts_later(host):
 
 def test_restore_takes_it_away(host):
     host.play("playbooks/restore.yml")
-    assert places(host) == ANYWHERE
+    assert read_affinities(host) == ANYWHERE
     assert host.run(f"systemctl is-active {SERVICE}", check=False).strip() == "inactive"
     left = "find / -xdev -name '*sovereign-epyc*' -not -path '/var/lib/*' -not -path '/root/*'"
     assert host.run(f"{left}; pgrep -fa '[s]overeign-epyc watch'", check=False) == ""

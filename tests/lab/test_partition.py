@@ -86,14 +86,14 @@ def find_busy_cpus(host, expected=frozenset()):
     return inside, outside
 
 
-def items(host):
+def checklist_items(host):
     found = host.module("epyc_verify", units={"own.service": "1-3"}, services=False, allow_pending_reboot=True)
     return {item["name"]: (item["verdict"], item["sentence"]) for item in found["checklist"]}
 
 
 def test_the_role_asks_for_what_the_plan_has(tuned_guest):
     """Without boot parameters, of which the module refuses to set none."""
-    asked = ("--tags", "grub_params", "--check", "-e", "grub_params_isolation=partition")
+    asked = ("--tags", "grub_params", "--check", "-e", "epyc_grub_params_isolation=partition")
     play = tuned_guest.play("playbooks/site.yml", *asked)
     assert (
         play["Give the CPUs that compute to the instances alone"]["diff"]["changes"]["after"].items()
@@ -123,7 +123,7 @@ def test_only_its_own_tasks_run_there_and_they_are_spread(host):
     own, foreign = find_busy_cpus(host, expected={1, 2, 3})
     assert own == {1, 2, 3}
     assert foreign and not foreign & {1, 2, 3, 5, 6, 7}
-    checked = items(host)
+    checked = checklist_items(host)
     assert checked["partition"][0] == checked["threads/own.service"][0] == "ok"
     assert checked["isolation"][1].startswith(f"llama.slice is a partition (root) of CPUs {CPUS}: ")
 
@@ -134,20 +134,20 @@ def test_only_its_own_tasks_run_there_and_they_are_spread(host):
     own, foreign = find_busy_cpus(host)
     assert len(own) == 1
     assert foreign and not foreign & {1, 2, 3, 5, 6, 7}
-    assert items(host)["threads/own.service"][0] == "wrong"
+    assert checklist_items(host)["threads/own.service"][0] == "wrong"
 
     # Whatever takes it away shows, with the reason of the kernel, and is repaired as at a boot.
     host.run("systemctl set-property --runtime user.slice AllowedCPUs=0-7 && systemctl start user.slice")
     try:
-        drift = items(host)["partition"]
+        drift = checklist_items(host)["partition"]
         assert drift[0] == "unsupported" and "user.slice was given 1-3,5-7 of these CPUs" in drift[1]
         refused = host.module("cpuset_partition", cpus="1-3")
         assert refused["msg"].startswith("cpus: user.slice was given 1-3 of these CPUs, and would lose them.")
     finally:
         host.run("systemctl revert user.slice && systemctl stop user.slice")
     assert "isolated invalid" in host.run(f"cat {SLICE}/cpuset.cpus.partition")
-    assert "partition of llama.slice: found isolated invalid, wanted isolated." in items(host)["partition"][1]
+    assert "partition of llama.slice: found isolated invalid, wanted isolated." in checklist_items(host)["partition"][1]
     host.run(f"{END}; systemctl stop llama.slice; rm -r /run/systemd/system.control/llama.slice.d")
     host.run("systemctl daemon-reload && systemctl restart sovereign-epyc.service")
     assert host.run(f"cat {SLICE}/cpuset.cpus {SLICE}/cpuset.cpus.partition").split() == [CPUS, "isolated"]
-    assert items(host)["partition"][0] == "ok"
+    assert checklist_items(host)["partition"][0] == "ok"

@@ -52,7 +52,7 @@ def host(rebooted_guest, tmp_path_factory):
     return rebooted_guest
 
 
-def hook(host, name, command):
+def write_hook(host, name, command):
     path = host.hooks / f"{name.replace(' ', '-')}.yml"
     path.write_text(TASKS.replace("NAME", name).replace("COMMAND", json.dumps(command)))
     return str(path)
@@ -76,8 +76,8 @@ def test_nothing_is_rebooted_unless_allowed(host, how):
 
 def test_a_host_that_cannot_be_drained_is_not_rebooted(host):
     before = boot_id(host)
-    drain = hook(host, "Tell the balancer", "false")
-    play = host.play(REBOOT, *OK, "-e", f"reboot_drain_tasks={drain}", succeeds=False)
+    drain = write_hook(host, "Tell the balancer", "false")
+    play = host.play(REBOOT, *OK, "-e", f"epyc_reboot_drain_tasks={drain}", succeeds=False)
     assert play.returncode == 2, play.output
     assert play[STOP]["msg"].startswith(f"{host.machine.name} did not come back clean, at 'Tell the balancer': ")
     assert boot_id(host) == before
@@ -99,7 +99,9 @@ def test_verify_sees_that_isolation_holds_and_what_it_does_to_threads(host):
     host.run(run)
     host.run("sleep 3")
     try:
-        play = host.play("playbooks/verify.yml", "-e", '{"verify_units": {"pile.service": "13-15"}}', succeeds=False)
+        play = host.play(
+            "playbooks/verify.yml", "-e", '{"epyc_verify_units": {"pile.service": "13-15"}}', succeeds=False
+        )
     finally:
         host.run("systemctl kill -s KILL pile", check=False)
     checked = play["Go through the checklist"]

@@ -10,8 +10,8 @@ import json
 
 import pytest
 
-from vepyc.container import container
-from vepyc.record import record, show
+from vepyc.container import running_container
+from vepyc.machine.recording import record_guest, show_recording
 
 pytestmark = pytest.mark.slow
 
@@ -33,9 +33,9 @@ def test_the_answer_is_the_same(tuned_guest, tmp_path):
     there = small.play("playbooks/drift.yml", *ASKED)[TASK]
     assert there["clean"] is True
     small.module("epyc_last_run", inputs="these", remember=True)
-    record(small.machine, tmp_path / "recording")
-    with container("recording", {tmp_path / "recording": "/recording"}) as box:
-        hosts = {"all": {"children": {"small": {"hosts": {"box": {**show(box), "ansible_become": False}}}}}}
+    record_guest(small.machine, tmp_path / "recording")
+    with running_container("recording", {tmp_path / "recording": "/recording"}) as box:
+        hosts = {"all": {"children": {"small": {"hosts": {"box": {**show_recording(box), "ansible_become": False}}}}}}
         (small.folder / "hosts.json").write_text(json.dumps(hosts))
         here = small.play("playbooks/drift.yml", *ASKED)[TASK]
         assert (here["coverage"], here["findings"]) == (there["coverage"], [])

@@ -14,7 +14,7 @@ import urllib.request
 import pytest
 
 from tests.fixtures.rulebooks import post, run_rulebook, wait_until
-from vepyc import packages
+from vepyc.images import debian_packages
 
 pytestmark = pytest.mark.slow
 
@@ -44,11 +44,11 @@ def host(tuned_guest):
     return tuned_guest
 
 
-def mask(guest):
+def draft_group_mask(guest):
     return guest.masks("draft")[0]
 
 
-def repaired(guest, **asked):
+def repair_results(guest, **asked):
     """What the module did, by what became of it."""
     found = guest.module("epyc_repair", **asked)
     assert not found.get("failed"), found
@@ -56,25 +56,27 @@ def repaired(guest, **asked):
 
 
 def test_a_third_time_within_a_day_is_given_up(host):
-    before = mask(host)
+    before = draft_group_mask(host)
     grub = "sha256sum /etc/default/grub.d/*"
     kept = host.run(grub)
-    assert repaired(host) == {}
+    assert repair_results(host) == {}
     for _dummy in range(2):
         host.run(OTHER)
-        assert repaired(host, roles=["irq", "numa"]) == {} and mask(host) == "ffff", "a layer that was not asked for"
-        assert repaired(host, _ansible_check_mode=True) == {"repaired": ["L3 share of group draft"]}
-        assert mask(host) == "ffff"
-        assert repaired(host) == {"repaired": ["L3 share of group draft"]} and mask(host) == before
+        assert repair_results(host, roles=["irq", "numa"]) == {} and draft_group_mask(host) == "ffff", (
+            "a layer that was not asked for"
+        )
+        assert repair_results(host, _ansible_check_mode=True) == {"repaired": ["L3 share of group draft"]}
+        assert draft_group_mask(host) == "ffff"
+        assert repair_results(host) == {"repaired": ["L3 share of group draft"]} and draft_group_mask(host) == before
     host.run(OTHER)
-    assert repaired(host) == {"given_up": ["L3 share of group draft"]} and mask(host) == "ffff"
+    assert repair_results(host) == {"given_up": ["L3 share of group draft"]} and draft_group_mask(host) == "ffff"
     assert host.run("sovereign-epyc repair cat; echo $?", check=False).splitlines()[-1] == "2"
     told = host.run("sovereign-epyc check --textfile /run/epyc.prom >/run/said; cat /run/epyc.prom")
     assert 'sovereign_epyc_repair_given_up{layer="resctrl",what="L3 share of group draft"' in told
     assert host.run(grub) == kept, "boot parameters are for people"
     # As after a day.
     host.run("rm /var/lib/sovereign-epyc/repairs.json")
-    assert repaired(host) == {"repaired": ["L3 share of group draft"]} and mask(host) == before
+    assert repair_results(host) == {"repaired": ["L3 share of group draft"]} and draft_group_mask(host) == before
     host.run("rm /var/lib/sovereign-epyc/repairs.json")
 
 
@@ -85,7 +87,7 @@ def loop(host, tmp_path_factory):
     token = secrets.token_hex(16)
     (folder / "token").write_text(token)
     (folder / "alertmanager.yml").write_text(ALERTMANAGER.replace("TOKEN", str(folder / "token")))
-    package = packages.extracted("bookworm", "prometheus-alertmanager") / "usr"
+    package = debian_packages.ensure_extracted("bookworm", "prometheus-alertmanager") / "usr"
     # It reads its templates where the package would have put them.
     shared = f"mount -t tmpfs none /usr/share && ln -s {package}/share/prometheus /usr/share/ && exec"
     web = "--web.listen-address=127.0.0.1:9093 --cluster.listen-address="
@@ -96,7 +98,7 @@ def loop(host, tmp_path_factory):
         try:
             answers = "http://127.0.0.1:9093/api/v2/alerts"
             wait_until(lambda: post(answers, []) == 200, folder / "alertmanager.log")
-            yield lambda **labels: call(host, **labels), log
+            yield lambda **labels: send_alert(host, **labels), log
         finally:
             started.terminate()
             started.wait()
@@ -109,7 +111,7 @@ def notified():
     return next(float(line.split()[1]) for line in told.splitlines() if line.startswith(name))
 
 
-def call(host, **labels):
+def send_alert(host, **labels):
     told = {"alertname": "EpycDrift", "host": host.machine.name, "role": "cat", "live": "drift"}
     alert = {"labels": {**told, "pending_reboot": "false", **labels}}
     assert post("http://127.0.0.1:9093/api/v2/alerts", [alert]) == 200
@@ -117,13 +119,13 @@ def call(host, **labels):
 
 def test_an_alert_is_repaired_and_what_it_must_not_touch_is_not(host, loop):
     call, log = loop
-    before = mask(host)
+    before = draft_group_mask(host)
     host.run(OTHER)
     call(role="grub_params", what="isolcpus")
     call(what="waits", pending_reboot="true")
     begun = time.monotonic()
     call(what="L3 share of group draft")
-    wait_until(lambda: mask(host) == before, log)
+    wait_until(lambda: draft_group_mask(host) == before, log)
     print(f"repaired {time.monotonic() - begun:.0f} s after the alert")
     wait_until(lambda: "PLAY RECAP" in log.read_text(), log)
     # The same again within five minutes.
@@ -132,6 +134,6 @@ def test_an_alert_is_repaired_and_what_it_must_not_touch_is_not(host, loop):
     call(what="L3 share of group draft", again="yes")
     wait_until(lambda: notified() > sent, log)
     time.sleep(5)
-    assert mask(host) == "ffff"
+    assert draft_group_mask(host) == "ffff"
     assert log.read_text().count("PLAY [Repair what has drifted]") == 1, log.read_text()
     assert post("http://127.0.0.1:5001/alerts", {"alerts": []}, "another") == 401

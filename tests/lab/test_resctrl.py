@@ -49,7 +49,7 @@ def service(bare_guest):
     bare_guest.run("systemctl stop threads.service", check=False)  # a test may have done so
 
 
-def threads(guest, service, number):
+def wait_for_threads(guest, service, number):
     """The ids of a service's threads, once there are that many."""
     for _ in range(100):
         found = set(guest.run(f"cat /sys/fs/cgroup/system.slice/{service}/cgroup.threads").split())
@@ -60,11 +60,11 @@ def threads(guest, service, number):
 
 
 def test_all_threads_of_a_service(bare_guest, apply, service):
-    before = threads(bare_guest, service, 6)
+    before = wait_for_threads(bare_guest, service, 6)
     apply(groups=[{"name": "a", "tasks_of": [service]}])
     assert set(bare_guest.read("a", "tasks").split()) == before
     bare_guest.run(f"systemctl kill --signal=USR1 {service}")
-    after = threads(bare_guest, service, 7)
+    after = wait_for_threads(bare_guest, service, 7)
     assert set(bare_guest.read("a", "tasks").split()) == after, "a new thread is where its parent is"
     astray = (after - before).pop()
     bare_guest.run(f"echo {astray} >/sys/fs/resctrl/tasks")
@@ -91,7 +91,7 @@ def test_original_of_threads(bare_guest, apply, service):
 def test_original_of_purged_groups(bare_guest, apply, service):
     """A group of somebody else comes back with its monitors and its threads, and is still nobody's of ours."""
     bare_guest.run("mount -t resctrl resctrl /sys/fs/resctrl && mkdir /sys/fs/resctrl/foreign")
-    ids = sorted(threads(bare_guest, service, 6))
+    ids = sorted(wait_for_threads(bare_guest, service, 6))
     bare_guest.run("mkdir /sys/fs/resctrl/foreign/mon_groups/look && echo 12-15 >/sys/fs/resctrl/foreign/cpus_list")
     bare_guest.run(f"cd /sys/fs/resctrl/foreign; for id in {' '.join(ids)}; do echo $id >tasks; done")
     bare_guest.run(f"echo {ids[0]} >/sys/fs/resctrl/foreign/mon_groups/look/tasks")

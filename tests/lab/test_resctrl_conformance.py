@@ -23,15 +23,15 @@ GROUPS = [HOME, f"{HOME}/*", f"{HOME}/mon_groups/*", f"{HOME}/*/mon_groups/*"]
 SHOWN = [f"{place}/{name}" for place in GROUPS for name in ("schemata", "cpus_list", "mode")]
 SHOWN += [f"{HOME}/info/{name}" for name in ("last_cmd_status", "*/num_closids", "*/cbm_mask", "*/min_cbm_bits")]
 SHOWN += [f"{HOME}/info/*/sparse_masks", f"{CPUS}/online"]
-MOUNT, UNMOUNT = call("mount", "resctrl", HOME), call("unmount", HOME)
+MOUNT, UNMOUNT = call("mount_filesystem", "resctrl", HOME), call("unmount_filesystem", HOME)
 
 
-def thrice(**options):
+def check_apply_repeat_steps(**options):
     """The steps that ask in check mode, for real, and again."""
     return [check(mount=True, **options), ask(mount=True, **options), ask(mount=True, **options)]
 
 
-def remove(*groups):
+def remove_groups_steps(*groups):
     """The steps in which somebody removes groups."""
     return [call("rmdir", f"{HOME}/{group}") for group in groups]
 
@@ -47,25 +47,25 @@ STEPS = [
     put_back(),
     # Masks, CPUs and the default group.
     MOUNT,
-    *thrice(
+    *check_apply_repeat_steps(
         groups=[{"name": "a", "cpus": "1-3", "l3": {"0": "8 ways", "all": "25%"}}, {"name": "b", "l3": {"1-2": "f0"}}],
         default={"l3": {"all": "1MiB"}},
     ),
     ask(groups=[{"name": "a", "l3": {"all": "2500KiB"}}]),
-    *thrice(groups=[{"name": "a", "mb": {"0": 20, "1": 20.1, "all": "max"}, "smba": {"3": 0.125}}]),
+    *check_apply_repeat_steps(groups=[{"name": "a", "mb": {"0": 20, "1": 20.1, "all": "max"}, "smba": {"3": 0.125}}]),
     ask(groups=[{"name": "a", "mb": {"0": "max"}}]),
     ask(groups=[{"name": "c"}]),
     put_back(),
     # Exclusive groups, and no two masks that overlap on the way to another split.
     ask(groups=[EXCLUSIVE], default={"l3": {"all": "4 ways"}}),
-    *thrice(groups=[{**EXCLUSIVE, "l3": {"all": "4 ways"}}], default={"l3": {"all": "12 ways"}}),
+    *check_apply_repeat_steps(groups=[{**EXCLUSIVE, "l3": {"all": "4 ways"}}], default={"l3": {"all": "12 ways"}}),
     ask(groups=[{"name": "new"}]),
     write(f"{HOME}/new/schemata", "L3:0=f000"),
     write(f"{HOME}/a/schemata", "L3:0=ffff"),
     ask(groups=[{"name": "a", "mode": "shareable"}]),
     put_back(),
     # Monitors, whose CPUs the kernel clears with those of their group.
-    *thrice(groups=[{**MONITORED, "monitors": [*MONITORED["monitors"], {"name": "all"}]}]),
+    *check_apply_repeat_steps(groups=[{**MONITORED, "monitors": [*MONITORED["monitors"], {"name": "all"}]}]),
     put_back(),
     ask(groups=[MONITORED]),
     call("mkdir", f"{HOME}/a/mon_groups/theirs"),
@@ -73,7 +73,7 @@ STEPS = [
     write(f"{HOME}/a/mon_groups/theirs/cpus_list", "4"),
     call("mkdir", f"{HOME}/mon_groups/base"),
     write(f"{HOME}/mon_groups/base/cpus_list", "4,8"),
-    *thrice(groups=[{**MONITORED, "cpus": "1-2,4"}]),
+    *check_apply_repeat_steps(groups=[{**MONITORED, "cpus": "1-2,4"}]),
     put_back(),
     call("rmdir", f"{HOME}/mon_groups/base"),
     # Which groups a purge takes, and what goes with a group.
@@ -89,7 +89,7 @@ STEPS = [
         )
     ),
     ask(groups=[{"name": "a", "cpus": "4", "monitors": [{"name": "one"}]}, {"name": "b"}]),
-    *thrice(groups=[{"name": "a", "state": "absent"}]),
+    *check_apply_repeat_steps(groups=[{"name": "a", "state": "absent"}]),
     put_back(),
     # A group of somebody else comes back as it was.
     call("mkdir", f"{HOME}/foreign"),
@@ -100,7 +100,7 @@ STEPS = [
         default={"l3": {"all": "ff00"}},
     ),
     put_back(),
-    *remove("foreign"),
+    *remove_groups_steps("foreign"),
     # A CPU that goes offline leaves its group, and comes back to the default one.
     ask(groups=[{"name": "a", "cpus": "4-7"}]),
     write(f"{CPUS}/cpu5/online", 0),
@@ -132,7 +132,7 @@ STEPS = [
     write(f"{HOME}/raw/mon_groups/look/cpus_list", "1"),
     write(f"{HOME}/raw/cpus_list", "1-2"),
     write(f"{HOME}/cpus_list", "0"),
-    *remove("raw", "raw"),
+    *remove_groups_steps("raw", "raw"),
     # A host where somebody else has a group, and a CPU is offline.
     call("mkdir", f"{HOME}/foreign"),
     write(f"{HOME}/foreign/cpus_list", "15"),
@@ -142,14 +142,16 @@ STEPS = [
     write(f"{CPUS}/cpu5/online", 1),
     UNMOUNT,
     # Code apart from data.
-    *thrice(mount_options=["cdp"], groups=[{"name": "a", "l3_code": {"all": "f000"}, "l3_data": {"1": "0ff0"}}]),
+    *check_apply_repeat_steps(
+        mount_options=["cdp"], groups=[{"name": "a", "l3_code": {"all": "f000"}, "l3_data": {"1": "0ff0"}}]
+    ),
     ask(groups=[{"name": "a", "l3": {"all": "f"}}]),
     ask(mount=True, mount_options=[]),
     put_back(),
 ]
 
 
-def make(folder):
+def make_fake_machine(folder):
     """The small machine, where nobody has mounted resctrl."""
     kernel = Kernel(folder)
     ResctrlGroups(kernel)
@@ -157,5 +159,5 @@ def make(folder):
 
 
 def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
-    answers = compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(bare_guest, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == set()

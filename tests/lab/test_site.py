@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.venvs import OLDEST_CORE, venv
+from vepyc.venvs import OLDEST_CORE, ensure_venv
 
 pytestmark = pytest.mark.slow
 
@@ -76,12 +76,14 @@ def bare(tmp_path_factory):
 @pytest.mark.parametrize("playbook", [SITE, EVERY_MODULE], ids=["site", "every-module"])
 def test_check_of_a_bare_host_changes_nothing(playbook, bare):
     guest, before = bare
-    play = guest.play(playbook, "--check", "--diff", "-e", '{"cpufreq_verify": {"boost": false}}')
+    play = guest.play(playbook, "--check", "--diff", "-e", '{"epyc_cpufreq_verify": {"boost": false}}')
     assert guest.touched_since(before) == set()
     # It did look, and saw all there is to do.
     assert play[CAT]["diff"]["changes"]["after"]["resctrl:mount"] == "no options"
     if playbook == SITE:
-        assert guest.play(SITE, "--tags", "cat", "--check").changed.keys() == {CAT}  # also without the layers before it
+        assert guest.play(SITE, "--tags", "cat", "--check").changed_results.keys() == {
+            CAT
+        }  # also without the layers before it
 
 
 def test_every_module_is_among_them():
@@ -124,16 +126,16 @@ def test_what_is_stored_for_the_next_boot_agrees(tuned):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"plan_sku": "9654"}, ["AMD EPYC 9754", "EPYC 9654", "plan_sku_check"]),
+        ({"epyc_plan_sku": "9654"}, ["AMD EPYC 9754", "EPYC 9654", "epyc_plan_sku_check"]),
         ({"epyc_steps": ["cat", "numma"]}, ["has numma", "did you mean numa"]),
     ],
     ids=["another SKU", "another layer"],
 )
 @pytest.mark.parametrize("how", [[], ["--tags", "cat"]], ids=["all", "one"])
 def test_refused_before_anything_is_changed(tuned, asked, words, how):
-    play = tuned.play(SITE, *how, "-e", json.dumps({**asked, "plan_draft": {}}), succeeds=False)
+    play = tuned.play(SITE, *how, "-e", json.dumps({**asked, "epyc_plan_draft": {}}), succeeds=False)
     assert play.returncode != 0
-    assert play.changed == {}
+    assert play.changed_results == {}
     said = [result["msg"] for result in play.results if result["status"] == "failed"]
     assert len(said) == 1
     assert [word for word in words if word not in said[0]] == []
@@ -151,9 +153,9 @@ def test_all_refusals_come_at_once_and_before_the_first_change(bare):
         {"name": "damaged", "model": "/srv/models/bad.gguf", "port": 22000},
         {"name": "unknown", "modell": "/srv/models/none.gguf", "port": 8082},
     ]
-    asked = {"plan_verfy": {}, "llama_instances": instances, "llama_binary": "/opt/none/llama-server"}
+    asked = {"epyc_plan_verfy": {}, "epyc_llama_instances": instances, "epyc_llama_binary": "/opt/none/llama-server"}
     words = [
-        "There is no variable plan_verfy; did you mean plan_verify?",
+        "There is no variable epyc_plan_verfy; did you mean epyc_plan_verify?",
         "There is no /boot/grub/grub.cfg, so GRUB does not boot this host",
         "Instance missing: there is no /opt/none/llama-server.",
         "Instance missing: /srv/models/none.gguf cannot be read",
@@ -163,17 +165,17 @@ def test_all_refusals_come_at_once_and_before_the_first_change(bare):
     try:
         for how in ([], ["--check"]):
             play = guest.play(SITE, *how, "-e", json.dumps(asked), succeeds=False)
-            assert (play.returncode, play.changed) == (2, {})
+            assert (play.returncode, play.changed_results) == (2, {})
             (refusal,) = [result["msg"] for result in play.results if result["status"] == "failed"]
             lines = refusal.splitlines()
             assert [word for word in words if not any(line.startswith(word) for line in lines)] == [], refusal
             assert lines[-1] == "Nothing was changed."
             assert guest.everything() == before
         # The plan of the variables does not fit the other SKU, which is said instead.
-        other = json.dumps({"plan_sku": "9654", "plan_draft": {"ccds": 1, "l3": "24MiB"}})
+        other = json.dumps({"epyc_plan_sku": "9654", "epyc_plan_draft": {"ccds": 1, "l3": "24MiB"}})
         play = guest.play(SITE, "-e", other, succeeds=False)
         (refusal,) = [result["msg"] for result in play.results if result["status"] == "failed"]
-        assert "for an EPYC 9654 (plan_sku)" in refusal and "24 MiB" not in refusal
+        assert "for an EPYC 9654 (epyc_plan_sku)" in refusal and "24 MiB" not in refusal
         assert guest.everything() == before
     finally:
         guest.run("mv /boot/grub/grub.cfg.away /boot/grub/grub.cfg; rm -r /srv/models")
@@ -181,10 +183,10 @@ def test_all_refusals_come_at_once_and_before_the_first_change(bare):
 
 def test_layers_are_left_out_and_a_strange_sku_is_let_in(tuned):
     """With a plan that would change the L3 caches, if their layer were not left out."""
-    asked = {"epyc_steps": ["numa"], "plan_sku": "9654", "plan_sku_check": False, "plan_draft": {}}
+    asked = {"epyc_steps": ["numa"], "epyc_plan_sku": "9654", "epyc_plan_sku_check": False, "epyc_plan_draft": {}}
     play = tuned.play(SITE, "--check", "-e", json.dumps(asked))
     # The intent that is stored with every request is new.
-    assert play.changed.keys() == {"Set NUMA balancing and transparent huge pages"}
+    assert play.changed_results.keys() == {"Set NUMA balancing and transparent huge pages"}
 
 
 CHECK = ["--check", "--diff"]
@@ -193,20 +195,20 @@ CHECK = ["--check", "--diff"]
 @pytest.mark.parametrize(("how", "core"), [([], OLDEST_CORE), (CHECK, "")], ids=["run-oldest-core", "check"])
 def test_second_time_changes_nothing(tuned, how, core):
     before = tuned.state()
-    play = tuned.play(SITE, *THROUGH, *how, programs=venv(core) if core else None)
-    assert play.changed == {}
+    play = tuned.play(SITE, *THROUGH, *how, programs=ensure_venv(core) if core else None)
+    assert play.changed_results == {}
     assert tuned.state() == before
     assert 0 < len(play.executions) <= MOST_MODULES, play.executions
     plans = [task for module, task in play.executions if module.endswith("epyc_plan")]
-    assert len(plans) == 1, "the role plan runs once, though each layer depends on it"
+    assert len(plans) == 1, "the role epyc_plan runs once, though each layer depends on it"
     assert waits_for_a_reboot(tuned) in play["Say what waits for a reboot"]["msg"]
 
 
 @pytest.mark.parametrize(("how", "core"), [([], ""), (CHECK, OLDEST_CORE)], ids=["run", "check-oldest-core"])
 def test_second_time_is_one_look_though_a_reboot_waits(tuned, how, core):
     before = tuned.untouched()
-    play = tuned.play(SITE, *how, programs=venv(core) if core else None)
-    assert play.changed == {}
+    play = tuned.play(SITE, *how, programs=ensure_venv(core) if core else None)
+    assert play.changed_results == {}
     assert tuned.touched_since(before) == set()
     assert [task for dummy, task in play.executions] == [LOOK]
     assert waits_for_a_reboot(tuned) in play[SAY]["msg"]
@@ -215,7 +217,7 @@ def test_second_time_is_one_look_though_a_reboot_waits(tuned, how, core):
 
 #: What one may change by hand, in the order in which a later one is told before those above, and what is told of it.
 BY_HAND = {
-    "echo '# edited' >>/usr/sbin/sovereign-epyc": last_run.DIFFERS["files"],
+    "echo '# edited' >>/usr/sbin/sovereign-epyc": last_run.DIFFERENCE_REASONS["files"],
     "systemctl stop sovereign-epyc-watch.service": last_run.IDLE,
     "rmmod cpuid": last_run.UNLOADED,
     "echo L3:2=ff >/sys/fs/resctrl/draft/schemata": last_run.DRIFTED,
@@ -230,9 +232,9 @@ def test_a_run_repairs_what_was_changed_by_hand(tuned):
         assert tuned.module("epyc_last_run", inputs=inputs, packages=["kmod"])["reason"] == reason
     play = tuned.play(SITE)
     assert play[LOOK]["holds"] is False
-    assert play.changed.keys() == {
+    assert play.changed_results.keys() == {
         "Refuse what the collection is not made for, and load the kernel modules",
-        "Install the engine and its services",
+        "Install the host tool and its services",
         CAT,
     }
     assert tuned.state() == good
@@ -248,7 +250,7 @@ def test_drift_is_named_and_only_it_is_repaired(tuned):
     tuned.run("echo MB:3=64 >/sys/fs/resctrl/draft/schemata")
     try:
         check = tuned.play(SITE, "--tags", "cat", "--check", "--diff")
-        assert check.changed.keys() == {CAT}
+        assert check.changed_results.keys() == {CAT}
         assert check[CAT]["diff"]["changes"] == {
             "before": {"resctrl:draft/L3/2": "ff", "resctrl:verify/cpus": "9-10,13-15"},
             "after": {"resctrl:draft/L3/2": "f", "resctrl:verify/cpus": "9-11,13-15"},
@@ -267,7 +269,7 @@ def test_drift_is_named_and_only_it_is_repaired(tuned):
 
 
 def test_what_is_asked_for_no_more_is_put_back(tuned):
-    asked = json.dumps({f"cpufreq_{role}": {} for role in ("draft", "verify", "housekeeping")})
+    asked = json.dumps({f"epyc_cpufreq_{role}": {} for role in ("draft", "verify", "housekeeping")})
     how = ["--tags", "cpufreq", "-e", asked]
     check = tuned.play(SITE, *how, "--check")["Set governors, limits and boost"]
     done = tuned.play(SITE, *how)["Set governors, limits and boost"]

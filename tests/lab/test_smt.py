@@ -12,13 +12,13 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-ASKED = {"epyc_steps": ["prerequisites", "base", "numa", "irq"], "numa_smt": "off"}
+ASKED = {"epyc_steps": ["prerequisites", "base", "numa", "irq"], "epyc_numa_smt": "off"}
 CONTROL, ONLINE = "/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/online"
 FIRST_THREADS, ALL = "0,2,4,6,8,10,12,14", "0-15"
 MOVABLE = "grep -l virtio /sys/kernel/irq/*/actions | cut -d/ -f5"
 
 
-def online(guest):
+def read_smt_state(guest):
     return guest.run(f"cat {CONTROL} {ONLINE}").split()
 
 
@@ -32,17 +32,17 @@ def test_smt_is_off_after_a_boot_and_all_comes_back(boot_guest):
 
     guest.module("sysfs_settings", smt="off")
     guest.module("irq_affinity", cpus="0", default=True)
-    assert online(guest) == ["off", FIRST_THREADS]
+    assert read_smt_state(guest) == ["off", FIRST_THREADS]
     assert guest.changed_since(before)
     guest.module("epyc_restore")
-    assert online(guest) == ["on", ALL]
+    assert read_smt_state(guest) == ["on", ALL]
     assert guest.changed_since(before) == {}
 
     guest.play("playbooks/site.yml", "-e", json.dumps(ASKED))
-    assert online(guest) == ["off", FIRST_THREADS]
+    assert read_smt_state(guest) == ["off", FIRST_THREADS]
     guest.machine.reboot()
     assert guest.run("systemctl is-active sovereign-epyc.service", check=False).strip() == "active"
-    assert online(guest) == ["off", FIRST_THREADS]
+    assert read_smt_state(guest) == ["off", FIRST_THREADS]
     assert guest.run("sovereign-epyc check").endswith(" 0 not as configured\n"), "all is about the CPUs that are left"
     guest.run("sovereign-epyc restore")
-    assert online(guest) == ["on", ALL]
+    assert read_smt_state(guest) == ["on", ALL]

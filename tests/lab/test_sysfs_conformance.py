@@ -68,7 +68,7 @@ STEPS = [
 ]
 
 
-def make(folder):
+def make_fake_machine(folder):
     """The small machine with the settings that a guest has."""
     kernel = Kernel(folder)
     Settings(kernel)
@@ -76,5 +76,5 @@ def make(folder):
 
 
 def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
-    answers = compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(bare_guest, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == set()

@@ -25,7 +25,7 @@ GOVERNORS = "cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 MASKS = "cat /proc/irq/default_smp_affinity /sys/devices/virtual/workqueue/cpumask"
 
 
-def requests(guest):
+def stored_requests(guest):
     return sorted(json.loads(guest.run(f"cat {STORE}/desired.json"))["requests"])
 
 
@@ -37,7 +37,7 @@ def layers_of_originals(guest):
 
 @pytest.fixture(scope="module")
 def host(tuned_guest):
-    assert "resctrl/resctrl" in requests(tuned_guest)
+    assert "resctrl/resctrl" in stored_requests(tuned_guest)
     return tuned_guest
 
 
@@ -45,7 +45,7 @@ def test_a_check_lists_what_would_come_back_and_changes_nothing(host):
     before = host.untouched()
     play = host.play(RESTORE, *CAT, "--check")
     assert host.touched_since(before) == set()
-    assert list(play.changed) == [BACK]
+    assert list(play.changed_results) == [BACK]
     assert play[SAY]["msg"].startswith("Would be put back: ")
     host.planned = play[BACK]["diff"]
     assert host.planned["changes"]["after"]["resctrl:mount"] is None
@@ -53,17 +53,17 @@ def test_a_check_lists_what_would_come_back_and_changes_nothing(host):
 
 
 def test_one_layer_comes_back_and_all_else_stays(host):
-    tuned, asked = host.everything(), requests(host)
+    tuned, asked = host.everything(), stored_requests(host)
     play = host.play(RESTORE, *CAT)
-    assert (list(play.changed), play[BACK]["diff"]) == ([BACK], host.planned)
+    assert (list(play.changed_results), play[BACK]["diff"]) == ([BACK], host.planned)
     assert host.run("grep resctrl /proc/self/mounts", check=False) == ""
     changed = {path for path in host.changed_since(tuned) if not path.startswith((RESCTRL, STORE))}
     assert not [path for path in changed if "resctrl" not in path], changed
-    assert requests(host) == [name for name in asked if name != "resctrl/resctrl"]
+    assert stored_requests(host) == [name for name in asked if name != "resctrl/resctrl"]
     assert "resctrl" not in layers_of_originals(host)
     assert host.run("systemctl is-active sovereign-epyc-watch").strip() == "active"
     again = host.play(RESTORE, *CAT)
-    assert again.changed == {}
+    assert again.changed_results == {}
     assert again[SAY]["msg"].startswith(
         "Nothing of cat was ever changed on this host, or all of it was put back before."
     )
@@ -75,8 +75,8 @@ def test_the_command_undoes_layers_without_a_controller(host):
     assert host.run(GOVERNORS) == governors
     assert host.run(MASKS) != masks
     assert "Take irq out of epyc_steps too" in page
-    assert {"sysfs/numa", "cmdline/cmdline"} <= set(requests(host))
-    assert not {"sysfs/irq", "irq/irq"} & set(requests(host))
+    assert {"sysfs/numa", "cmdline/cmdline"} <= set(stored_requests(host))
+    assert not {"sysfs/irq", "irq/irq"} & set(stored_requests(host))
     refused = host.run("sovereign-epyc restore catt 2>&1; echo $?")
     assert "did you mean cat?" in refused and refused.endswith("\n1\n")
 
@@ -84,8 +84,8 @@ def test_the_command_undoes_layers_without_a_controller(host):
 def test_the_next_run_sets_the_layers_again(host):
     """What the last run left does not hold any more."""
     play = host.play(SITE)
-    assert "Partition the L3 caches" in play.changed
-    assert "resctrl/resctrl" in requests(host) and "irq" in layers_of_originals(host)
+    assert "Partition the L3 caches" in play.changed_results
+    assert "resctrl/resctrl" in stored_requests(host) and "irq" in layers_of_originals(host)
 
 
 def test_layer_after_layer_leaves_nothing(host):

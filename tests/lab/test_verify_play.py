@@ -16,8 +16,10 @@ VERIFY = "playbooks/verify.yml"
 #: Without the boot parameters, which the fixture takes back.
 ASKED = ("-e", json.dumps({"epyc_steps": ["base", "numa", "irq", "cat", "cpufreq"]}))
 CHECK = "Go through the checklist"
-TUNED = ["Look whether what was tuned still holds", "Warn where it was measured on something else"]
-VLLM = "Prove that what vLLM serves answers, and where it computes"
+TUNED = [
+    "Compare each tuned instance with the state of the host in which it was measured",
+    "Warn where the state of the host differs from the measured state",
+]
 FAIL = "Fail where something is not as configured"
 STORED = "find /var/lib/sovereign-epyc -printf '%p %s %T@ %C@\n' | sort"
 THREADS = """
@@ -58,18 +60,18 @@ def service(tuned):
     tuned.run("systemctl stop model", check=False)
 
 
-def complaints(guest, **asked):
+def verify_complaints(guest, **asked):
     """What the playbook's module complains of, without the seconds that a play takes."""
     return guest.module("epyc_verify", smt=False, **asked)["complaints"]
 
 
-def green(guest, *arguments):
+def require_success(guest, *arguments):
     play = guest.play(VERIFY, *ASKED, *arguments)
     assert play[CHECK]["complaints"] == []
     return play
 
 
-def red(guest, *arguments):
+def require_failure(guest, *arguments):
     """Run the playbook; it must fail. Return what it complains of."""
     play = guest.play(VERIFY, *ASKED, *arguments, succeeds=False)
     assert play.returncode == 2, play.output
@@ -79,7 +81,7 @@ def red(guest, *arguments):
 
 def test_tuned_host_is_green_and_left_as_it_was(tuned):
     before = tuned.state(), tuned.run(STORED)
-    play = green(tuned, "-e", "verify_nps=4", "-e", '{"verify_layers": ["resctrl"]}')
+    play = require_success(tuned, "-e", "epyc_verify_nps=4", "-e", '{"epyc_verify_layers": ["resctrl"]}')
     assert (tuned.state(), tuned.run(STORED)) == before
     items = {item["name"]: item for item in play[CHECK]["checklist"]}
     assert {name: item["verdict"] for name, item in items.items()} == {
@@ -100,21 +102,21 @@ def test_tuned_host_is_green_and_left_as_it_was(tuned):
     assert items["boot_service"]["sentence"].endswith("it has not had to run yet.")
     assert items["resctrl"]["sentence"].endswith(" settings in force, and kept over a boot.")
     # One module on the host; the others run where Ansible does, or, without anything tuned, not at all.
-    assert [result["task"] for result in play.results][1:] == [CHECK, "Show the checklist", *TUNED, VLLM, FAIL]
+    assert [result["task"] for result in play.results][1:] == [CHECK, "Show the checklist", *TUNED, FAIL]
     assert "13 items: 7 ok, 0 wrong, 0 unknown, 6 unasked" in play.output, "a person sees the page"
 
 
 def test_changed_mask_is_red_until_it_is_repaired(tuned):
     tuned.run("echo L3:2=ff >/sys/fs/resctrl/draft/schemata")
-    (complaint,) = red(tuned)
+    (complaint,) = require_failure(tuned)
     assert complaint.startswith("L3 partition: L3 share of group draft, L3 domain 2")
     assert complaint.endswith(": found ff, wanted f. Run site.yml --tags cat.")
     tuned.run("sovereign-epyc apply")
-    assert complaints(tuned) == []
+    assert verify_complaints(tuned) == []
 
 
 def test_host_that_is_not_as_expected_is_red(tuned):
-    nodes, layer = red(tuned, "-e", "verify_nps=1", "-e", '{"verify_layers": ["msr"]}')
+    nodes, layer = require_failure(tuned, "-e", "epyc_verify_nps=1", "-e", '{"epyc_verify_layers": ["msr"]}')
     assert nodes.startswith(
         "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and should"
     )
@@ -132,17 +134,17 @@ MASK = "ln -sf /dev/null /etc/systemd/system/sovereign-epyc.service && systemctl
 )
 def test_boot_service_that_will_not_run_is_red_until_it_is_repaired(tuned, how, state):
     tuned.run(how)
-    assert complaints(tuned) == [
+    assert verify_complaints(tuned) == [
         f"boot service: sovereign-epyc.service is {state}, so no setting is applied at boot. Run site.yml --tags base."
     ]
-    assert "engine:sovereign-epyc.service/enabled" in tuned.module("epyc_engine")["diff"]["changes"]["before"]
-    assert complaints(tuned) == []
+    assert "host_tool:sovereign-epyc.service/enabled" in tuned.module("epyc_host_tool")["diff"]["changes"]["before"]
+    assert verify_complaints(tuned) == []
 
 
 def test_a_layer_that_was_taken_out_by_hand_is_red_and_so_is_a_run_that_did_not_end(tuned):
     """Until it is made again, and until a run of the same layers has ended."""
     steps = ["-e", json.dumps({"epyc_steps": ["base", "numa", "irq", "cat", "cpufreq", "prefetch"]})]
-    assert green(tuned, *steps, "-e", '{"prefetch_draft": {}, "prefetch_verify": {}}')
+    assert require_success(tuned, *steps, "-e", '{"epyc_prefetch_draft": {}, "epyc_prefetch_verify": {}}')
     stored = "/var/lib/sovereign-epyc/desired.json"
     tuned.run(f"cp -a {stored} /run/kept.json && sed -i 's,resctrl/resctrl,resctrl/other,' {stored}")
     tuned.run(
@@ -150,7 +152,7 @@ def test_a_layer_that_was_taken_out_by_hand_is_red_and_so_is_a_run_that_did_not_
         f"json.dump(d, open('{stored}', 'w'))\""
     )
     try:
-        (complaint,) = red(tuned)
+        (complaint,) = require_failure(tuned)
     finally:
         tuned.run(f"cp -a /run/kept.json {stored}")
     assert complaint == (
@@ -159,7 +161,7 @@ def test_a_layer_that_was_taken_out_by_hand_is_red_and_so_is_a_run_that_did_not_
     )
     begun = tuned.module("epyc_history", state="begun", layers=["numa"], requested=["base", "numa"])
     try:
-        (complaint,) = red(tuned)
+        (complaint,) = require_failure(tuned)
     finally:
         tuned.module("epyc_history", state="ended", run=begun["run"])
     assert complaint.startswith("run of site.yml: the run of ") and " did not end" in complaint
@@ -183,7 +185,7 @@ def test_boot_service_that_failed_is_red(tuned):
     tuned.run("systemctl start sovereign-epyc.service", check=False)
     tuned.run(f"cp -a /run/desired.json {store}")
     try:
-        (service,) = complaints(tuned)
+        (service,) = verify_complaints(tuned)
     finally:
         tuned.run("systemctl restart sovereign-epyc.service")
     assert service == (
@@ -198,34 +200,34 @@ def test_parameter_that_waits_for_a_reboot_is_red_unless_allowed(tuned):
     asked = {"parameters": ["foo.bar=1"], "persistent": True}
     assert tuned.module("kernel_cmdline", **asked)["reboot_required"] is True
     try:
-        assert complaints(tuned) == [
+        assert verify_complaints(tuned) == [
             "boot parameters: boot parameter, foo.bar: found nothing, wanted 1, which waits for a reboot. Run "
             "reboot.yml -e epyc_reboot_ok=true."
         ]
-        play = green(tuned, "-e", "verify_allow_pending_reboot=true")
+        play = require_success(tuned, "-e", "epyc_verify_allow_pending_reboot=true")
         assert play[CHECK]["pending_reboot"] == ["cmdline:foo.bar is nothing and should be 1, which waits for a reboot"]
     finally:
         tuned.module("kernel_cmdline", state="original")
-    assert complaints(tuned) == []
+    assert verify_complaints(tuned) == []
 
 
 def test_threads_must_keep_to_their_cpus(tuned, service):
     service([12, 13, 14, 15])
-    (complaint,) = red(tuned, "-e", '{"verify_units": {"model.service": "12-15"}}')
+    (complaint,) = require_failure(tuned, "-e", '{"epyc_verify_units": {"model.service": "12-15"}}')
     assert complaint == (  # the main thread may run anywhere
         "threads of model.service: 1 of 5 threads may also run on 0-11, outside of 12-15 (12-15). Set "
         "AllowedCPUs=12-15 for model.service."
     )
     tuned.run("taskset -p -c 12-15 $(systemctl show -P MainPID model)")
-    assert complaints(tuned, units={"model.service": "12-15"}) == []
-    (complaint,) = complaints(tuned, units={"nobody.service": ""})
+    assert verify_complaints(tuned, units={"model.service": "12-15"}) == []
+    (complaint,) = verify_complaints(tuned, units={"nobody.service": ""})
     assert "The unit nobody.service has no control group" in complaint
 
 
 def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
     play = tmp_path / "bios.yml"
-    play.write_text("[{hosts: all, gather_facts: false, roles: [sovereign.epyc.bios_check]}]")
-    wrong = ("-e", '{"bios_check_nps": 1, "bios_check_determinism": "power"}')
+    play.write_text("[{hosts: all, gather_facts: false, roles: [sovereign.epyc.epyc_bios_check]}]")
+    wrong = ("-e", '{"epyc_bios_check_nps": 1, "epyc_bios_check_determinism": "power"}')
     report = tuned.play(play, *wrong)["Look at the BIOS settings"]
     assert {one["name"]: (one["verdict"], one["found"]) for one in report["settings"]} == {
         "nps": ("wrong", "NPS4"),
@@ -247,7 +249,7 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
         "iommu": ("unasked", "off"),
         "hsmp": ("unasked", None),
     }
-    refused = tuned.play(play, *wrong, "-e", "bios_check_enforce=true", succeeds=False)
+    refused = tuned.play(play, *wrong, "-e", "epyc_bios_check_enforce=true", succeeds=False)
     assert refused.returncode == 2
     message = refused["Refuse a host whose BIOS is not as expected"]["msg"]
     assert message.startswith(
@@ -255,4 +257,4 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
     )
     assert "determinism: It should be power, but its value is unknown: no kernel file shows it." in message
     assert message.endswith("The layers after bios_check were not run.")
-    assert tuned.play(play, "-e", '{"bios_check_nps": 4, "bios_check_enforce": true}').returncode == 0
+    assert tuned.play(play, "-e", '{"epyc_bios_check_nps": 4, "epyc_bios_check_enforce": true}').returncode == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vepyc.shapes import get_shape
+from vepyc.epyc.shapes import get_shape
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ KernelFS.patch_words = patch_words
 """
 
 
-def check(guest):
+def run_host_check(guest):
     """The exit code of the host's own check, how much it looked at, and what of that is not as configured."""
     done = guest.machine.run("sovereign-epyc check --json", check=False)
     settings = json.loads(done.stdout)["settings"]
@@ -92,7 +92,7 @@ def test_everything(boot_guest):
     refuse_what_may_take_hours(guest)
     made = guest.changed_since(first)
     assert made.keys() >= TOUCHED, TOUCHED - made.keys()
-    code, number, wrong = check(guest)
+    code, number, wrong = run_host_check(guest)
     assert (code, sorted(row["address"] for row in wrong)) == (2, PENDING), wrong
     assert all(row["pending_reboot"] for row in wrong)
 
@@ -100,7 +100,7 @@ def test_everything(boot_guest):
     booted = guest.run("cat /proc/cmdline").strip()
     assert booted.endswith(f'isolcpus=managed_irq,{COMPUTE} "sovereign.test=a b"') and "quiet" not in booted
     assert guest.run("systemctl is-active sovereign-epyc").strip() == "active"
-    assert check(guest) == (0, number, [])
+    assert run_host_check(guest) == (0, number, [])
     kept = guest.changed_since(first)
     assert kept.keys() >= TOUCHED, TOUCHED - kept.keys()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.paths import locked
-from vepyc.play import run
+from vepyc.paths import hold_lock
+from vepyc.playbook_runs import run_command
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +28,8 @@ EVERYDAY = "cat"
     "scenario", [pytest.param(name, marks=[pytest.mark.everyday] * (name == EVERYDAY)) for name in ALONE]
 )
 def test_scenario(scenario: str) -> None:
-    with locked(f"molecule-{scenario}"):  # its host has one name, whoever runs these tests on this computer
-        done = run("molecule", "test", "--scenario-name", scenario, NO_COLOR="1")
+    with hold_lock(f"molecule-{scenario}"):  # its host has one name, whoever runs these tests on this computer
+        done = run_command("molecule", "test", "--scenario-name", scenario, NO_COLOR="1")
     assert done.returncode == 0, done.stdout
 
 

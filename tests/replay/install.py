@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import capabilities
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import capabilities
 
 HOME = "/opt/replay"
 BINARY, TRUTH = f"{HOME}/llama-server", f"{HOME}/truth.json"
@@ -44,17 +44,17 @@ def files(truth: Mapping[str, Any], home: str = HOME) -> dict[str, tuple[str, in
 
 def _options(help_text: str, version_text: str) -> dict[str, dict[str, Any]]:
     """Return what the program must know of each option, by each of its names."""
-    options = capabilities.parse(help_text, version_text).options
+    options = capabilities.parse_capabilities(help_text, version_text).options
     names: dict[int, list[str]] = {}
     for flag, option in options.items():
         names.setdefault(id(option), []).append(flag)
     return {
         flag: {
             "name": _name(flag, names[id(option)]),
-            "removed": option.removed,
+            "removed": option.is_removed,
             "takes_value": bool(option.hint),
-            "many": option.many,
-            "values": option.values,
+            "many": option.takes_list,
+            "values": option.offered_values,
         }
         for flag, option in options.items()
     }
@@ -77,7 +77,7 @@ def in_folder(folder: Path, truth: Mapping[str, Any]) -> Path:
 
 
 def on_guest(put: Callable[[str, bytes, int], object], truth: Mapping[str, Any]) -> None:
-    """Put it on a guest, by ``functools.partial(vepyc.bring.put, machine)``."""
+    """Put it on a guest, by ``functools.partial(vepyc.llama.delivery.put, machine)``."""
     for path, (text, mode) in files(truth).items():
         put(path, text.encode(), int(f"{mode:o}"))
 

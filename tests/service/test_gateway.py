@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role gateway with the real HAProxy of the distribution: installed, checked, rolled under load, and removed."""
+"""The role epyc_gateway with the real HAProxy of the distribution: install, check, roll under load, and removal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.everyday]
 def gateway_of_two(bare_gateway: Gateway) -> Gateway:
     """A gateway before two hosts, after a check that changed nothing and a run that showed no secret."""
     checked = bare_gateway.run_role("--check")
-    assert checked.returncode == 0 and list(checked.changed) == ["Install HAProxy"], checked.output
+    assert checked.returncode == 0 and list(checked.changed_results) == ["Install HAProxy"], checked.output
     assert bare_gateway.run("ls /etc/haproxy 2>&1", check=False).startswith("ls: cannot access")
     played = bare_gateway.run_role("-vvv", "--diff")
     assert played.returncode == 0, played.output
@@ -32,20 +32,22 @@ def gateway_of_two(bare_gateway: Gateway) -> Gateway:
 def test_the_next_run_changes_nothing(gateway_of_two: Gateway) -> None:
     before = gateway_of_two.read_state()
     played = gateway_of_two.run_role()
-    assert played.returncode == 0 and played.changed == {}, played.output
+    assert played.returncode == 0 and played.changed_results == {}, played.output
     assert gateway_of_two.read_state() == before
 
 
 def test_a_check_shows_what_would_change_and_changes_nothing(gateway_of_two: Gateway) -> None:
     before = gateway_of_two.read_state()
-    played = gateway_of_two.run_role("--check", "--diff", gateway_queue_timeout="7s", gateway_server_key="another")
+    played = gateway_of_two.run_role(
+        "--check", "--diff", epyc_gateway_queue_timeout="7s", epyc_gateway_server_key="another"
+    )
     assert played.returncode == 0 and "timeout queue 7s" in played.output, played.output
     assert gateway_of_two.read_state() == before
 
 
 def test_what_haproxy_does_not_take_leaves_the_configuration_before(gateway_of_two: Gateway) -> None:
     before = gateway_of_two.read_state()
-    played = gateway_of_two.run_role(gateway_queue_timeout="soon")
+    played = gateway_of_two.run_role(epyc_gateway_queue_timeout="soon")
     assert played.returncode == 2 and "in 'timeout queue'" in played.output, played.output
     assert gateway_of_two.read_state() == before
     assert gateway_of_two.fetch_statuses(build_request()) == [200]
@@ -53,7 +55,7 @@ def test_what_haproxy_does_not_take_leaves_the_configuration_before(gateway_of_t
 
 def test_a_key_in_place_of_its_hash_is_refused_and_not_shown(gateway_of_two: Gateway) -> None:
     before = gateway_of_two.read_state()
-    played = gateway_of_two.run_role("-vvv", gateway_tenants=[{"name": "a", "sha256": ["Key-of-the-team"]}])
+    played = gateway_of_two.run_role("-vvv", epyc_gateway_tenants=[{"name": "a", "sha256": ["Key-of-the-team"]}])
     assert played.returncode == 2 and "64 hexadecimal digits" in played.output, played.output
     assert "Key-of-the-team" not in played.output
     assert gateway_of_two.read_state() == before
@@ -91,12 +93,12 @@ def test_what_is_for_operators_is_not_for_clients(gateway_of_two: Gateway) -> No
 def test_hosts_are_rolled_under_load_without_a_lost_request(
     gateway_of_two: Gateway, rolling_hosts: RollingHosts
 ) -> None:
-    """Only h2 serves the second model, so a roll refuses it unless gateway_drain_last accepts a time without it."""
+    """Only h2 serves the second model, so a roll refuses it unless epyc_gateway_drain_last accepts a gap."""
     before = rolling_hosts.read_states()
     with generate_load(gateway_of_two) as answers:
         refused = rolling_hosts.run_playbook("roll", **ROLL_VARIABLES)
         between = rolling_hosts.read_states()
-        played = rolling_hosts.run_playbook("roll", "-l", "h2", gateway_drain_last=True, **ROLL_VARIABLES)
+        played = rolling_hosts.run_playbook("roll", "-l", "h2", epyc_gateway_drain_last=True, **ROLL_VARIABLES)
     assert refused.returncode == 2, refused.output
     message = read_stop_reason(refused)
     assert "h2 was not taken out of service" in message and "No host but h2 serves model_org_code" in message
@@ -109,7 +111,7 @@ def test_hosts_are_rolled_under_load_without_a_lost_request(
 
 
 def test_it_goes_as_it_came(gateway_of_two: Gateway) -> None:
-    played = gateway_of_two.run_role(gateway_state="absent")
+    played = gateway_of_two.run_role(epyc_gateway_state="absent")
     assert played.returncode == 0, played.output
     assert gateway_of_two.run("dpkg --verify haproxy", check=False) == ""
     assert gateway_of_two.run("find /etc/haproxy -name '*sovereign*'") == ""

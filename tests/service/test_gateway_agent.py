@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from vepyc.play import Play, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.gateways import (
     MEMBERS,
@@ -38,11 +38,11 @@ pytestmark = pytest.mark.slow
 AGENT = "10.9.0.1:8407"
 FILE = "/var/lib/node-exporter/epyc.prom"
 PLAYBOOK = """
-- hosts: gateway
+- hosts: epyc_gateway
   gather_facts: false
   roles:
-    - role: sovereign.epyc.base
-    - role: sovereign.epyc.gateway
+    - role: sovereign.epyc.epyc_base
+    - role: sovereign.epyc.epyc_gateway
       when: with_gateway
 """
 UNIT = f"""# Written by the collection sovereign.epyc: do not change it here.
@@ -75,16 +75,16 @@ while data := to.recv(65536):
 class Host(Gateway):
     """The container, as the gateway and as the first host that it asks."""
 
-    def converge(self, *arguments: str, bind: str = AGENT, gateway: bool = True) -> Play:
+    def converge(self, *arguments: str, bind: str = AGENT, gateway: bool = True) -> PlaybookRun:
         """Have the agent on the container, and the gateway know of it."""
-        base = {"base_textfile": FILE, "base_agent_bind": bind, "base_agent_allow": ["10.9.0.1"]}
+        base = {"epyc_base_textfile": FILE, "epyc_base_agent_bind": bind, "epyc_base_agent_allow": ["10.9.0.1"]}
         hosts = {
-            self.box.name: {**self.box.inventory(), **base},
-            "h1": {**MEMBERS["h1"], "base_agent_bind": AGENT},
-            "h2": {**MEMBERS["h2"], "base_agent_bind": "*:8407"},
+            self.box.name: {**self.box.inventory_variables(), **base},
+            "h1": {**MEMBERS["h1"], "epyc_base_agent_bind": AGENT},
+            "h2": {**MEMBERS["h2"], "epyc_base_agent_bind": "*:8407"},
         }
-        inventory = {"all": {"hosts": hosts, "children": {"gateway": {"hosts": {self.box.name: {}}}}}}
-        asked = {**VARIABLES, "gateway_agent_interval": "500ms", "with_gateway": gateway}
+        inventory = {"all": {"hosts": hosts, "children": {"epyc_gateway": {"hosts": {self.box.name: {}}}}}}
+        asked = {**VARIABLES, "epyc_gateway_agent_interval": "500ms", "with_gateway": gateway}
         for name, text in (("hosts.json", inventory), ("asked.json", asked)):
             (self.folder / name).write_text(json.dumps(text))
         (self.folder / "play.yml").write_text(PLAYBOOK)
@@ -244,12 +244,12 @@ def test_it_goes_as_it_came(host: Host) -> None:
     before = host.units()
     assert "sovereign-epyc-agent.socket" in before and "10.9.0.1:8407" in before
     checked = host.converge("--check", bind="", gateway=False)
-    assert list(checked.changed) == ["Install the engine and its services"], checked.output
+    assert list(checked.changed_results) == ["Install the host tool and its services"], checked.output
     assert host.units() == before
     played = host.converge(bind="", gateway=False)
     assert (
         played.returncode == 0
-        and played["Install the engine and its services"]["diff"]
-        == checked.changed["Install the engine and its services"]["diff"]
+        and played["Install the host tool and its services"]["diff"]
+        == checked.changed_results["Install the host tool and its services"]["diff"]
     ), played.output
     assert host.units() == ""

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from vepyc import packages
-from vepyc.container import Container, container
-from vepyc.play import Play, run_playbook
+from vepyc.container import Container, running_container
+from vepyc.images import debian_packages
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
 
@@ -36,10 +36,10 @@ KEEPALIVED = (
 SHARED = "10.8.0.100"
 KEYS = {"team": "key-of-the-team", "slow": "key-of-the-slow"}
 ASKED = {
-    "gateway_bind": "*:8443",
-    "gateway_plain_http": True,
-    "gateway_virtual_address": SHARED,
-    "gateway_tenants": [
+    "epyc_gateway_bind": "*:8443",
+    "epyc_gateway_plain_http": True,
+    "epyc_gateway_virtual_address": SHARED,
+    "epyc_gateway_tenants": [
         {"name": name, "sha256": [hashlib.sha256(key.encode()).hexdigest()], **limit}
         for (name, key), limit in zip(KEYS.items(), ({}, {"requests_per_minute": 3}), strict=True)
     ],
@@ -58,21 +58,21 @@ class Pair:
         self.folder = folder
         own = [f"10.8.0.{number}" for number in (1, 2)]
         gateways = {
-            box.name: {**box.inventory(), "gateway_peers_bind": f"{address}:8406"}
+            box.name: {**box.inventory_variables(), "epyc_gateway_peers_bind": f"{address}:8406"}
             for box, address in zip(boxes, own, strict=True)
         }
         members = {
             f"m{address[-1]}": {
-                "llama_instances": [
+                "epyc_llama_instances": [
                     {"name": "a", "alias": "chat", "model": "/m.gguf", "host": address, "port": 8081, "slots": 2}
                 ]
             }
             for address in own
         }
-        inventory = {"all": {"hosts": members, "children": {"gateway": {"hosts": gateways}}}}
+        inventory = {"all": {"hosts": members, "children": {"epyc_gateway": {"hosts": gateways}}}}
         (folder / "hosts.json").write_text(json.dumps(inventory))
 
-    def play(self, *arguments: str, **changed: Any) -> Play:
+    def play(self, *arguments: str, **changed: Any) -> PlaybookRun:
         (self.folder / "asked.json").write_text(json.dumps({**ASKED, **changed}))
         variables = ("--extra-vars", f"@{self.folder}/asked.json")
         return run_playbook(self.folder, "playbooks/gateway.yml", *variables, *arguments)
@@ -97,20 +97,20 @@ class Pair:
         return [json.loads(answer["text"]).get("server", answer["text"]) for answer in self.ask(host, *requests)]
 
 
-def request(first: str, key: str = KEYS["team"]) -> dict[str, Any]:
+def chat_request(first: str, key: str = KEYS["team"]) -> dict[str, Any]:
     text = json.dumps({"model": "chat", "messages": [{"role": "user", "content": first}]})
     headers = [("Authorization", f"Bearer {key}")]
     return {"method": "POST", "path": "/v1/chat/completions", "headers": headers, "text": text}
 
 
-def until(wanted: Any, what: str, seconds: float = 15) -> None:
+def wait_until(wanted: Any, what: str, seconds: float = 15) -> None:
     deadline = time.monotonic() + seconds
     while not wanted():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
 
 
-def prepare(box: Container, server: str, address: str) -> None:
+def prepare_container(box: Container, server: str, address: str) -> None:
     """Install the packages, and start a server."""
     box.run("dpkg --install --force-unsafe-io /srv/packages/*.deb")
     box.run(f"systemd-run --quiet --unit=stub /usr/bin/python3 {PROGRAMS}/llama_stub.py {server} {address} 8081 ''")
@@ -118,12 +118,12 @@ def prepare(box: Container, server: str, address: str) -> None:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    debs = packages.fetch("trixie", *packages.HAPROXY, *KEEPALIVED)[0].parent
+    debs = debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY, *KEEPALIVED)[0].parent
     binds = {debs: "/srv/packages", PROGRAM_FOLDER: PROGRAMS}
-    with container("gateway-one", binds) as one, container("gateway-two", binds) as two:
-        one.connect(two, "10.8.0.1/24", "10.8.0.2/24")
+    with running_container("gateway-one", binds) as one, running_container("gateway-two", binds) as two:
+        one.connect_cable(two, "10.8.0.1/24", "10.8.0.2/24")
         with ThreadPoolExecutor() as pool:
-            list(pool.map(prepare, (one, two), ("first", "second"), ("10.8.0.1", "10.8.0.2")))
+            list(pool.map(prepare_container, (one, two), ("first", "second"), ("10.8.0.1", "10.8.0.2")))
         yield Pair([one, two], tmp_path_factory.mktemp("pair"))
 
 
@@ -132,13 +132,13 @@ def pair(bare: Pair) -> Pair:
     """Both gateways, when they serve at the shared address."""
     played = bare.play()
     assert played.returncode == 0, played.output
-    until(bare.holder, "nobody took the address")
+    wait_until(bare.holder, "nobody took the address")
     return bare
 
 
 def of_first(pair: Pair, host: str, word: str) -> list[dict[str, Any]]:
     """Begin conversations, and return those that the first server has: leastconn alone would have both take turns."""
-    begun = [request(f"{word} {number}") for number in range(6)]
+    begun = [chat_request(f"{word} {number}") for number in range(6)]
     kept = [one for one, server in zip(begun, pair.served_by(host, *begun), strict=True) if server == "first"]
     assert len(kept) > 1
     time.sleep(0.5)  # The other one is told at once, but not before the answer.
@@ -147,9 +147,9 @@ def of_first(pair: Pair, host: str, word: str) -> list[dict[str, Any]]:
 
 def test_conversations_and_rates_are_known_to_both(pair: Pair) -> None:
     kept = of_first(pair, "10.8.0.1", "known")
-    slow = [answer["status"] for answer in pair.ask("10.8.0.1", *[request("slow", KEYS["slow"])] * 3)]
+    slow = [answer["status"] for answer in pair.ask("10.8.0.1", *[chat_request("slow", KEYS["slow"])] * 3)]
     assert set(pair.served_by("10.8.0.2", *kept)) == {"first"}
-    assert (slow, pair.ask("10.8.0.2", request("slow", KEYS["slow"]))[0]["status"]) == ([200] * 3, 429)
+    assert (slow, pair.ask("10.8.0.2", chat_request("slow", KEYS["slow"]))[0]["status"]) == ([200] * 3, 429)
 
 
 def test_they_listen_to_each_other_on_no_other_address(pair: Pair) -> None:
@@ -164,11 +164,11 @@ def test_the_other_one_takes_the_address_when_haproxy_ends(pair: Pair) -> None:
     second = pair.other(first)
     kept = of_first(pair, SHARED, "moved")
     first.run("systemctl stop haproxy")
-    until(lambda: pair.holder() is second, "the address did not move")
+    wait_until(lambda: pair.holder() is second, "the address did not move")
     assert set(pair.served_by(SHARED, *kept)) == {"first"}
     first.run("systemctl start haproxy")
     own = f"10.8.0.{pair.boxes.index(first) + 1}"
-    until(lambda: pair.ask(own, request("up"))[0]["status"] == 200, "HAProxy did not come back")
+    wait_until(lambda: pair.ask(own, chat_request("up"))[0]["status"] == 200, "HAProxy did not come back")
     assert set(pair.served_by(own, *kept)) == {"first"}
     assert pair.holder() is second
 
@@ -180,14 +180,14 @@ def test_the_next_run_changes_nothing_and_touches_no_keepalived_of_others(pair: 
     before = pair.both(STATE)
     played = pair.play()
     failed = [result["host"] for result in played.results if result["status"] == "failed"]
-    assert (played.returncode, played.changed, failed) == (2, {}, ["gateway-two"]), played.output
+    assert (played.returncode, played.changed_results, failed) == (2, {}, ["gateway-two"]), played.output
     assert "has a configuration of keepalived that is not from here" in played.output
     assert pair.both(STATE) == before
     pair.boxes[1].run(f"mv /run/note {note}")
 
 
 def test_it_goes_as_it_came(pair: Pair) -> None:
-    played = pair.play(gateway_state="absent")
+    played = pair.play(epyc_gateway_state="absent")
     assert played.returncode == 0, played.output
     ours = "find /etc/haproxy /etc/keepalived -name '*sovereign*' -o -name keepalived.conf"
     assert pair.both(f"{ours}; ip -oneline address show to {SHARED}; dpkg --verify haproxy keepalived") == ["", ""]

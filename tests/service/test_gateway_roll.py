@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_a_check_of_a_roll_says_what_it_would_do(gateway_of_two: Gateway, rolling_hosts: RollingHosts) -> None:
     before = gateway_of_two.read_state(), rolling_hosts.read_states()
     played = rolling_hosts.run_playbook("roll", "--check", "-l", "h1", **ROLL_VARIABLES)
-    assert "Take it out of service at each gateway" in played.changed, played.output
+    assert "Take the host out of service at each gateway" in played.changed_results, played.output
     assert (gateway_of_two.read_state(), rolling_hosts.read_states()) == before
 
 
@@ -27,18 +27,18 @@ def test_a_host_that_does_not_come_back_stops_the_roll(gateway_of_two: Gateway, 
     with generate_load(gateway_of_two) as answers:
         played = rolling_hosts.run_playbook("roll", **fails)
     while_out = rolling_hosts.read_states()
-    reloaded = gateway_of_two.run_role(gateway_queue_timeout="50s")
+    reloaded = gateway_of_two.run_role(epyc_gateway_queue_timeout="50s")
     assert rolling_hosts.read_states() == while_out
     gateway_of_two.start_server("first")
     ready = rolling_hosts.run_playbook("ready", "-l", "h1", **ROLL_VARIABLES)
-    assert played.returncode == 2 and played.output.count("TASK [sovereign.epyc.plan") > 0, played.output
+    assert played.returncode == 2 and played.output.count("TASK [sovereign.epyc.epyc_plan") > 0, played.output
     assert {result["host"] for result in played.results if result["task"] == "Run the instances"} == {"h1"}
     message = read_stop_reason(played)
     assert "h1 did not come back, at 'Run the instances'" in message
     assert f"h1 stays out of service at {gateway_of_two.box.name}." in message
     assert "sovereign.epyc.ready -l h1" in message
     assert (while_out["h1:a"], while_out["h2:a"]) == ("1", "0")
-    assert "Load the configuration" in reloaded.changed, reloaded.output
+    assert "haproxy:loaded" in reloaded["Configure HAProxy"]["diff"]["changes"]["after"], reloaded.output
     assert ready.returncode == 0 and rolling_hosts.read_states()["h1:a"] == "0", ready.output
     assert [answer["text"] for answer in answers if answer["status"] != 200] == [] and len(answers) >= 60
     # HAProxy 3.0.11 at times ends by a segmentation fault under the first load after such a reload; systemd starts it
@@ -50,7 +50,11 @@ def test_a_host_is_rebooted_out_of_service(gateway_of_two: Gateway, rolling_host
     """The test of roll.yml, which has the same tasks, shows that no request is lost under load."""
     played = rolling_hosts.run_playbook("reboot", "-l", "h1", epyc_reboot_ok=True, **ROLL_VARIABLES)
     assert played.returncode == 0, played.output
-    order = ["Take it out of service at each gateway", "Reboot the host", "Have each instance that makes text answer"]
+    order = [
+        "Take the host out of service at each gateway",
+        "Reboot the host",
+        "Have each instance that makes text answer",
+    ]
     tasks = [result["task"] for result in played.results]
     assert [task for task in tasks if task in order] == order
     assert rolling_hosts.read_states()["h1:a"] == "0"

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from vepyc import llama
-from vepyc.container import Container, container
-from vepyc.play import Play, run_playbook
+from vepyc.container import Container, running_container
+from vepyc.llama import llama_cpp
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.containers import BUILD, MODELS, SEND_REQUEST, wait_until
 
@@ -43,25 +43,32 @@ class Two:
         self.boxes = boxes
         self.folder = folder
         self.binary = f"{BUILD}/bin/llama-server"
-        self.model = f"{MODELS}/{llama.ensure_model().name}"
+        self.model = f"{MODELS}/{llama_cpp.ensure_model().name}"
 
-    def play(self, *arguments: str, head: dict[str, Any] | None = None, **worker: Any) -> Play:
+    def play(self, *arguments: str, head: dict[str, Any] | None = None, **worker: Any) -> PlaybookRun:
         """Run the playbook, with more variables for each of the two."""
         asked = {"name": "large", "alias": "large", "model": self.model, "port": 8080, "context": 2048}
         asked |= {"prompt_cache": "0MiB", "speculation": "none", "rpc_workers": [f"{ADDRESSES[WORKER]}:50052"]}
-        more = {HEAD: {"llama_instances": [{**asked, **(head or {})}]}, WORKER: worker}
+        more = {HEAD: {"epyc_llama_instances": [{**asked, **(head or {})}]}, WORKER: worker}
         hosts = {
-            name: {"group_address": ADDRESSES[name], "llama_binary": self.binary, **box.inventory(), **more[name]}
+            name: {
+                "epyc_group_address": ADDRESSES[name],
+                "epyc_llama_binary": self.binary,
+                **box.inventory_variables(),
+                **more[name],
+            }
             for name, box in self.boxes.items()
         }
-        (self.folder / "hosts.json").write_text(json.dumps({"all": {"children": {"llama_group": {"hosts": hosts}}}}))
+        (self.folder / "hosts.json").write_text(
+            json.dumps({"all": {"children": {"epyc_llama_group": {"hosts": hosts}}}})
+        )
         return run_playbook(self.folder, "playbooks/group.yml", *arguments)
 
     def run(self, name: str, command: str, check: bool = True, text: str = "") -> str:
         return self.boxes[name].run(command, check=check, input=text).stdout
 
     def state(self) -> str:
-        """Return the units of both, and whether the engine is there."""
+        """Return the units of both, and whether the host tool is there."""
         command = (
             "ls /etc/systemd/system /usr/sbin/sovereign-epyc; systemctl show --property=MainPID 'llama-*' 'ggml-*'"
         )
@@ -71,7 +78,7 @@ class Two:
         """Run the playbook, which must refuse with nothing changed; return what it said."""
         before = self.state()
         played = self.play(*arguments, **asked)
-        assert played.returncode == 2 and not played.changed, played.output
+        assert played.returncode == 2 and not played.changed_results, played.output
         assert self.state() == before
         return " ".join(played.output.split())
 
@@ -92,19 +99,19 @@ class Two:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
-    build, model = llama.ensure_llama(), llama.ensure_model()
+    build, model = llama_cpp.ensure_llama(), llama_cpp.ensure_model()
     with ExitStack() as stack:
         binds = {build: BUILD, model.parent: MODELS}
-        boxes = {name: stack.enter_context(container(name, binds)) for name in ADDRESSES}
-        boxes[HEAD].connect(boxes[WORKER], *(f"{address}/24" for address in ADDRESSES.values()))
+        boxes = {name: stack.enter_context(running_container(name, binds)) for name in ADDRESSES}
+        boxes[HEAD].connect_cable(boxes[WORKER], *(f"{address}/24" for address in ADDRESSES.values()))
         yield Two(boxes, tmp_path_factory.mktemp("group"))
 
 
 def test_other_builds_and_public_addresses_are_refused(two: Two) -> None:
-    said = two.refuse(group_address="198.18.0.2", head={"rpc_workers": ["198.18.0.2:50052"]})
+    said = two.refuse(epyc_group_address="198.18.0.2", head={"rpc_workers": ["198.18.0.2:50052"]})
     assert "198.18.0.2 is not an address of a private network" in said
     two.run(WORKER, OTHER, text="x")
-    said = two.refuse(group_rpc_binary="/opt/other/ggml-rpc-server")
+    said = two.refuse(epyc_group_rpc_binary="/opt/other/ggml-rpc-server")
     sums = [two.run(WORKER, f"sha256sum {path}/ggml-rpc-server").split()[0] for path in (f"{BUILD}/bin", "/opt/other")]
     assert f"ggml-rpc-server is sha256:{sums[0]} on {HEAD} and sha256:{sums[1]} on {WORKER}" in said, said
 
@@ -142,7 +149,7 @@ def test_the_whole_comes_back_when_a_worker_is_killed(two: Two) -> None:
 
 
 def test_it_goes_as_it_came(two: Two) -> None:
-    played = two.play("-e", "group_state=absent")
+    played = two.play("-e", "epyc_group_state=absent")
     assert played.returncode == 0, played.output
     left = "ls /etc/systemd/system /var/lib /var/lib/private; systemctl list-units --all 'llama-*' 'ggml-*'"
     assert [word for name in two.boxes for word in two.run(name, left, check=False).split() if "rpc" in word] == []

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.tests.unit.fakes import heads
-from vepyc import llama
-from vepyc.container import container
+from vepyc.container import running_container
+from vepyc.llama import llama_cpp
 
 from ..fixtures.containers import MODELS, ServiceHost
 
@@ -34,14 +34,14 @@ PLAIN = {"name": "plain", "port": 8080, "speculation": "none", "engine": "ik_lla
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
     # With the usual one, in Q4_1, this server (8337e4c, AVX2) says one word again and again.
-    model = llama.ensure_wide_model()
-    with container("test-ik-llama", {Path(IK): "/opt/ik", model.parent: MODELS}) as box:
+    model = llama_cpp.ensure_wide_model()
+    with running_container("test-ik-llama", {Path(IK): "/opt/ik", model.parent: MODELS}) as box:
         host = ServiceHost(box, tmp_path_factory.mktemp("ik"))
         host.binary, host.model = "/opt/ik/llama-server", f"{MODELS}/{model.name}"
         yield host
 
 
-def words(host, name):
+def read_arguments(host, name):
     return host.run(f"tr '\\0' ' ' </proc/{host.main_pid(name)}/cmdline")
 
 
@@ -83,7 +83,7 @@ def test_texts_to_begin_with_are_looked_up(host):
     # Later words may be others, as several tokens at once are rounded otherwise.
     assert said["content"].split()[:12] == told["content"].split()[:12], said
     assert said["timings"]["draft_n_accepted"] > 0, said
-    assert host.serve(asked).changed == {}
+    assert host.serve(asked).changed_results == {}
     # Other texts are another start.
     before = host.main_pid("plain")
     host.run(f"cat >'{corpus}'", text='["another text"]')
@@ -107,7 +107,7 @@ def test_a_head_and_fewer_experts(host):
     assert said["content"] in ("C" * 22, "C" * 23, "C" * 24)
     assert 0 < said["timings"]["draft_n_accepted"] == said["timings"]["draft_n"]
     assert host.complete_text(8090, "abc", 24)["content"] == "C" * 24
-    assert "--smart-expert-reduction 1,1" in words(host, "fewer")
+    assert "--smart-expert-reduction 1,1" in read_arguments(host, "fewer")
     assert "ser           = 1, 1" in host.run("journalctl --no-pager -u llama-fewer")
     host.serve(PLAIN)
 
@@ -123,10 +123,10 @@ def test_it_takes_its_own_options(host):
     }
     told = host.complete_text(8080, PROMPT)["content"]
     host.serve({**PLAIN, **own})
-    said = words(host, "plain")
+    said = read_arguments(host, "plain")
     assert "--mla-use 3 --attention-max-batch 512" in said and "--run-time-repack" in said
     assert host.complete_text(8080, PROMPT)["content"].split()[:8] == told.split()[:8]
-    assert host.serve({**PLAIN, **own}).changed == {}
+    assert host.serve({**PLAIN, **own}).changed_results == {}
 
 
 def test_what_it_has_not_is_refused(host):

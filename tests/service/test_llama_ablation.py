@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from vepyc.play import run_playbook
+from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ UNIT = "llama-chat.service"
 #: What stands in the prompt again and again is guessed.
 COUNTED = "one two three four five six seven eight nine ten\n"
 PROMPTS = json.dumps({"text": f"{COUNTED}{COUNTED}one two", "output_length": 24})
-ASKED = {"ablation_prompts": "/srv/prompts.jsonl", "ablation_rounds": 4, "ablation_seed": 1}
+ASKED = {"epyc_ablation_prompts": "/srv/prompts.jsonl", "epyc_ablation_rounds": 4, "epyc_ablation_seed": 1}
 SERVED = {"name": "chat", "port": 8080, "context": 2048, "slots": 1, "cache_type_k": "q8_0"}
 
 
@@ -34,22 +34,22 @@ def served(service_host):
     return service_host
 
 
-def play(service_host, *arguments, **options):
+def run_ablation(service_host, *arguments, **options):
     """Run the playbook; return its exit code, and what the module says."""
     played = run_playbook(
         service_host.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, **options}), *arguments
     )
-    return played.returncode, played["Leave out one after the other"]["results"][0]
+    return played.returncode, played["Remove one setting at a time"]["results"][0]
 
 
-def words(service_host):
+def read_arguments(service_host):
     """The arguments of the process that serves."""
     return service_host.run(f"tr '\\0' ' ' </proc/{service_host.main_pid('chat')}/cmdline")
 
 
 def test_a_check_lists_the_options_and_starts_nothing(served):
     before = served.main_pid("chat")
-    code, result = play(served, "--check")
+    code, result = run_ablation(served, "--check")
     assert code == 0, result
     assert result["text"].startswith("chat would be measured without each of these in turn, and started anew again and")
     assert {"threads", "speculation", "KV cache types"} <= set(result["text"].replace(";", ",").split(", ")) | {
@@ -63,9 +63,11 @@ def test_options_are_left_out_and_come_back(served):
 
     One round is enough for that. It has all arms, and the time is over when it has ended.
     """
-    before = words(served)
+    before = read_arguments(served)
     assert "--spec-type" in before and "--cache-type-k" in before
-    code, result = play(served, ablation_knobs=["speculation", "KV cache types"], ablation_minutes=0.1)
+    code, result = run_ablation(
+        served, epyc_ablation_knobs=["speculation", "KV cache types"], epyc_ablation_minutes=0.1
+    )
     assert "document" in result, result
     document = json.loads(served.run(f"cat {result['document']}"))
     assert code == (0 if result["clean"] else 2)
@@ -77,16 +79,16 @@ def test_options_are_left_out_and_come_back(served):
     starts = [(one["round"], one["arm"], one["start"]) for one in document["samples"]]
     assert len({start for dummy, dummy, start in starts}) == len(set(starts))
     assert document["plan"]["rejected"] == {} and document["restored"] is True
-    assert words(served) == before
+    assert read_arguments(served) == before
     assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
 
 
-def tune(service_host, *arguments, **options):
+def run_tuning(service_host, *arguments, **options):
     """Run the playbook; return its exit code, and what the module says."""
     asked = {
-        "tune_prompts": "/srv/prompts.jsonl",
-        "tune_seed": 1,
-        "llama_instances": service_host.with_test_model(SERVED),
+        "epyc_tune_prompts": "/srv/prompts.jsonl",
+        "epyc_tune_seed": 1,
+        "epyc_llama_instances": service_host.with_test_model(SERVED),
         **options,
     }
     played = run_playbook(service_host.folder, "playbooks/tune.yml", "-e", json.dumps(asked), *arguments)
@@ -95,7 +97,7 @@ def tune(service_host, *arguments, **options):
 
 def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
     before = served.main_pid("chat")
-    code, result = tune(served, "--check")
+    code, result = run_tuning(served, "--check")
     assert code == 0 and result["tuned"] == {}, result
     assert "ngram_max 2, 4, 6, 8, 12, 16, 24, 32 (it is 8)" in result["text"]
     assert served.main_pid("chat") == before
@@ -103,8 +105,8 @@ def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
 
 def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
     """Whether a round counts is chance; what the server was started with is not, nor what the planner refuses."""
-    before = words(served)
-    code, result = tune(served, tune_options=["speculation", "hugepages"], tune_minutes=0.5)
+    before = read_arguments(served)
+    code, result = run_tuning(served, epyc_tune_options=["speculation", "hugepages"], epyc_tune_minutes=0.5)
     assert "document" in result, result
     assert code == (0 if result["clean"] else 2)
     document = json.loads(served.run(f"cat {result['document']}"))
@@ -117,18 +119,18 @@ def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
         guessed.setdefault(json.dumps(arms[one["arm"]]), []).append(one["drafted"])
     assert not any(guessed['{"speculation": "none"}'])
     assert all(guessed[json.dumps(arms["default"])]) and all(guessed['{"hugepages": "thp"}'])
-    assert document["restored"] is True and words(served) == before
+    assert document["restored"] is True and read_arguments(served) == before
     assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
 
 
 def test_an_instance_that_runs_otherwise_is_not_tuned(served):
-    dummy, result = tune(served, llama_instances=served.with_test_model({**SERVED, "context": 1024}))
+    dummy, result = run_tuning(served, epyc_llama_instances=served.with_test_model({**SERVED, "context": 1024}))
     assert "does not run as its options say" in result["msg"] and "Run site.yml first" in result["msg"]
 
 
 @pytest.mark.parametrize("how", ["-KILL", "stop"])
 def test_the_tuned_service_is_back_however_it_ends(served, how):
-    before = words(served)
+    before = read_arguments(served)
     command = "systemctl stop sovereign-epyc-trial" if how == "stop" else f"kill {how} $(cat /run/measures)"
     # As soon as the server runs without something.
     served.run(
@@ -141,12 +143,12 @@ sleep 1
 """,
     )
     played = run_playbook(
-        served.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, "ablation_knobs": ["speculation"]})
+        served.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, "epyc_ablation_knobs": ["speculation"]})
     )
     assert played.returncode == 2
     end = time.monotonic() + 60
     while time.monotonic() < end and served.run(f"ls {JOURNAL}", check=False):
         time.sleep(0.5)
     assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
-    assert words(served) == before
+    assert read_arguments(served) == before
     served.run("systemctl is-active llama-chat")

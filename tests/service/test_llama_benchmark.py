@@ -10,8 +10,8 @@ import json
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
-from vepyc.play import run_playbook
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ while True:
     urllib.request.urlopen(request).read()
     time.sleep(0.2)
 """
-ASKED = {"benchmark_rounds": 1, "benchmark_prompts": "/srv/prompts.jsonl", "benchmark_streams": [2]}
+ASKED = {"epyc_benchmark_rounds": 1, "epyc_benchmark_prompts": "/srv/prompts.jsonl", "epyc_benchmark_streams": [2]}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def served(service_host):
     return service_host
 
 
-def play(service_host, *arguments, **options):
+def run_benchmark(service_host, *arguments, **options):
     """Run the playbook; return its exit code, and what the module says."""
     played = run_playbook(
         service_host.folder, "playbooks/benchmark.yml", "-e", json.dumps({**ASKED, **options}), *arguments
@@ -48,15 +48,15 @@ def play(service_host, *arguments, **options):
     return played.returncode, played["Measure"]["results"][0]
 
 
-def files(service_host):
+def list_result_files(service_host):
     return service_host.run(f"ls {FOLDER}", check=False).split()
 
 
 def test_a_check_asks_nothing(served):
     before = served.read_metric(8080, "tokens_predicted_total")
-    code, result = play(served, "--check")
+    code, result = run_benchmark(served, "--check")
     assert code == 0 and result["text"] == "chat would be asked prompts in 1 rounds (2 of user), with 1 and 2 streams."
-    assert served.read_metric(8080, "tokens_predicted_total") == before and files(served) == []
+    assert served.read_metric(8080, "tokens_predicted_total") == before and list_result_files(served) == []
     done = served.box.run("sovereign-epyc bench chat", check=False)
     assert done.returncode == 1 and "a run of playbooks/benchmark.yml puts it here" in done.stderr
 
@@ -64,12 +64,12 @@ def test_a_check_asks_nothing(served):
 def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
     before = served.read_units()
-    code, result = play(served, benchmark_folder=str(tmp_path))
+    code, result = run_benchmark(served, epyc_benchmark_folder=str(tmp_path))
     assert code == (0 if result["clean"] else 2), result
     assert served.read_units() == before
     (copy,) = tmp_path.iterdir()
     document = json.loads(copy.read_text())
-    assert f"{FOLDER}/{copy.name.partition('-')[2]}".endswith(files(served)[0])
+    assert f"{FOLDER}/{copy.name.partition('-')[2]}".endswith(list_result_files(served)[0])
     alone = [one for one in document["samples"] if one["streams"] == 1 and one["round"] == 1]
     assert [one["predicted_n"] for one in alone] == [12, 12]
     # What stands in the prompt again and again is guessed.
@@ -82,12 +82,12 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     (memory,) = document["bandwidth"]
     assert memory["source"] in ("reader", "paper", "nothing") and document["steps"][0]["parts"]["layers"] > 10_000_000
     assert {row["streams"] for row in result["figures"]} == {1, 2}
-    assert analyse.report(document) == result["text"]
+    assert ablation_report.render_report_of_any_run(document) == result["text"]
     # From now on the host does the same on its own.
     words = "chat --rounds 1 --streams 2 --prompts /srv/prompts.jsonl --output /srv/own.json"
     done = served.box.run(f"sovereign-epyc bench {words}", check=False)
     own = json.loads(served.run("cat /srv/own.json"))
-    assert done.stdout == analyse.report(own) and done.returncode in (0, 2), done.stderr
+    assert done.stdout == ablation_report.render_report_of_any_run(own) and done.returncode in (0, 2), done.stderr
     same = ("engine_build", "engine_sha256", "model_sha256", "prompts_sha256", "arguments")
     assert [own["fingerprint"][name] for name in same] == [document["fingerprint"][name] for name in same]
     assert [one["predicted_n"] for one in own["samples"] if (one["streams"], one["round"]) == (1, 1)] == [12, 12]
@@ -96,9 +96,9 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
 def test_it_sees_who_else_asks(served):
     served.run("cat >/srv/others.py", text=OTHERS)
     served.run("systemd-run --quiet --unit=others python3 /srv/others.py")
-    code, result = play(served, benchmark_streams=[])
+    code, result = run_benchmark(served, epyc_benchmark_streams=[])
     served.run("systemctl stop others")
     assert code == 2 and not result["clean"]
     said = " ".join(result["text"].split())
     assert said.startswith("No round counts, and this proves nothing. chat: ")
-    assert "Others asked the server too" in said or "Requests of others were in progress" in said
+    assert "Other clients sent requests too" in said or "Requests of other clients were pending" in said

@@ -4,7 +4,7 @@
 
 """llama_build as users run it, with a real cmake and compiler, on a project that looks like llama.cpp but is small.
 
-The real one is built by `vepyc.llama`, with the same module.
+The real one is built by `vepyc.llama.llama_cpp`, with the same module.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from vepyc.container import Container, container
-from vepyc.play import clean_environment, run_playbook
+from vepyc.container import Container, running_container
+from vepyc.playbook_runs import clean_environment, run_playbook
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ endif()
 """
 
 
-def packed(path: Path, *more: tuple[str, str]) -> None:
+def pack_sources(path: Path, *more: tuple[str, str]) -> None:
     with tarfile.open(path, "w:gz") as tar:
         for name, text in (("llama-b7/CMakeLists.txt", CMAKE), ("llama-b7/tools/server/server.cpp", SERVER), *more):
             member = tarfile.TarInfo(name)
@@ -74,7 +74,7 @@ class Host:
         self.folder = folder
         self.sources = sources
         self.environment: dict[str, str] = {}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: box.inventory()}}}))
+        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: box.inventory_variables()}}}))
 
     def options(self, archive: str, **more: Any) -> dict[str, Any]:
         checksum = hashlib.sha256((self.sources / archive).read_bytes()).hexdigest()
@@ -104,9 +104,9 @@ class Host:
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     sources = tmp_path_factory.mktemp("sources")
-    packed(sources / "sources.tar.gz")
-    packed(sources / "leaving.tar.gz", ("../../../escaped", "no"))
-    with container("test-llama-build", {sources: "/srv"}) as box:
+    pack_sources(sources / "sources.tar.gz")
+    pack_sources(sources / "leaving.tar.gz", ("../../../escaped", "no"))
+    with running_container("test-llama-build", {sources: "/srv"}) as box:
         yield Host(box, tmp_path_factory.mktemp("plays"), sources)
 
 
@@ -219,7 +219,7 @@ def test_compilers_of_a_killed_run_are_waited_for(host: Host) -> None:
     command = ["ansible-playbook", "-i", str(host.folder / "hosts.json"), str(playbook)]
     with subprocess.Popen(command, cwd=ROOT, env=clean_environment(), stdout=subprocess.DEVNULL) as killed:
         try:
-            until(lambda: host.run("test -e /run/wait.begun", check=False).returncode == 0)
+            wait_until(lambda: host.run("test -e /run/wait.begun", check=False).returncode == 0)
             owner = host.run(f"lslocks --noheadings --output PID,PATH | awk '$2 == \"{HOME}\" {{ print $1 }}'").stdout
             host.run(f"kill -KILL {owner}")
             assert killed.wait(60) != 0
@@ -227,11 +227,11 @@ def test_compilers_of_a_killed_run_are_waited_for(host: Host) -> None:
             killed.kill()
     assert "Another program has held the lock on" in host.refused(cmake_options=asked)
     host.run("touch /run/wait")
-    until(lambda: not host.run("lslocks --noheadings --output PATH | grep part", check=False).stdout)
+    wait_until(lambda: not host.run("lslocks --noheadings --output PATH | grep part", check=False).stdout)
     assert host.build(cmake_options=asked)["changed"] is True
 
 
-def until(holds: Callable[[], bool]) -> None:
+def wait_until(holds: Callable[[], bool]) -> None:
     end = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < end

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vepyc import llama
-from vepyc.play import run_playbook
+from vepyc.llama import llama_cpp
+from vepyc.playbook_runs import run_playbook
 
 from ..fixtures.containers import REPETITIVE_PROMPT
 
@@ -65,18 +65,22 @@ chmod 755 /opt/wrapped/llama-server
 
 def test_it_is_installed_from_sources(service_host):
     """The lab has built these sources by the same module, so the role finds this build and does not compile."""
-    dummy, asked = llama.source()
-    wants = {"llama_source_archive": asked["archive"], "llama_source_checksum": asked["checksum"]}
-    service_host.serve(CHAT, llama_install="source", llama_cmake_options=asked["cmake_options"], **wants)
-    assert service_host.run(f"readlink /proc/{service_host.main_pid('chat')}/exe").startswith(f"{llama.HOME}/")
+    dummy, asked = llama_cpp.build_request()
+    wants = {"epyc_llama_source_archive": asked["archive"], "epyc_llama_source_checksum": asked["checksum"]}
+    service_host.serve(CHAT, epyc_llama_install="source", epyc_llama_cmake_options=asked["cmake_options"], **wants)
+    assert service_host.run(f"readlink /proc/{service_host.main_pid('chat')}/exe").startswith(
+        f"{llama_cpp.BUILD_FOLDER}/"
+    )
     assert service_host.fetch_status(8080, "/health") == 200
 
 
 def test_it_is_installed_as_a_package(service_host):
     service_host.run(PACKAGE)
-    wants = {"llama_install": "package", "llama_binary": "/usr/bin/llama-server"}
-    played = service_host.run_role("--check", llama_instances=[{"model": service_host.model, **CHAT}], **wants)
-    assert played.returncode == 0 and list(played.changed) == ["Install the package with the server"], played.output
+    wants = {"epyc_llama_install": "package", "epyc_llama_binary": "/usr/bin/llama-server"}
+    played = service_host.run_role("--check", epyc_llama_instances=[{"model": service_host.model, **CHAT}], **wants)
+    assert played.returncode == 0 and list(played.changed_results) == ["Install the package with the server"], (
+        played.output
+    )
     service_host.serve(CHAT, **wants)
     assert service_host.run(f"readlink /proc/{service_host.main_pid('chat')}/exe") == "/usr/bin/llama-server\n"
 
@@ -97,7 +101,7 @@ def test_what_is_tried_runs_behind_walls_and_only_before_a_start(service_host):
     told = service_host.run("cat /run/told/log").splitlines()
     # The runs print the help, print the version, read the arguments, compute a token, and serve.
     assert len(told) == 5 and all("uid=0" not in line and "CapBnd:0 NoNewPrivs:1" in line for line in told), told
-    assert service_host.serve({**wrapped, "drain_timeout": 7}).changed
+    assert service_host.serve({**wrapped, "drain_timeout": 7}).changed_results
     assert len(service_host.run("cat /run/told/log").splitlines()) == 7, "help and version, and nothing was started"
     before = service_host.main_pid("chat")
     service_host.run("touch /opt/wrapped/llama-server")
@@ -111,9 +115,9 @@ def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(service
     service_host.serve(first)
     before = service_host.main_pid("chat")
     unknown = {**first, "model": service_host.write_unknown_model()}
-    played = service_host.run_role(llama_instances=service_host.with_test_model(unknown))
+    played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(unknown))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
-    assert "It was started beside the one that runs, which was left alone, and does not serve" in played.output
+    assert "It was started next to the running instance, which is untouched, and does not serve" in played.output
     assert service_host.main_pid("chat") == before and "-next" not in service_host.run("ls /run/systemd/system")
     service_host.run("journalctl --rotate --vacuum-time=1s")
     service_host.serve({**first, "context": 4096})
@@ -128,7 +132,7 @@ def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(service
 def test_what_is_recommended_is_served(service_host):
     """The variables that recommend.yml prints are served, and replace the instance that runs until then."""
     service_host.serve(CHAT)
-    asked = {"recommend_models": service_host.model, "llama_binary": service_host.binary}
+    asked = {"epyc_recommend_models": service_host.model, "epyc_llama_binary": service_host.binary}
     recommended = run_playbook(service_host.folder, RECOMMEND, "--extra-vars", json.dumps(asked))
     assert recommended.returncode == 0, recommended.output
     told = recommended["Recommend"]
@@ -136,7 +140,7 @@ def test_what_is_recommended_is_served(service_host):
     written = yaml.safe_load(told["text"])
     served = service_host.run_role(**written)
     assert served.returncode == 0, served.output
-    (instance,) = written["llama_instances"]
+    (instance,) = written["epyc_llama_instances"]
     (plan,) = served["Run the instances"]["services"].values()
     assert plan["need"] == told["services"][instance["name"]]["need"]
     assert instance["port"] == CHAT["port"], "the other one has left it"

@@ -62,7 +62,7 @@ def test_keys(service_host):
     service_host.run("echo third-key >/etc/llama/keys")
     service_host.serve(keyed)
     assert fetch_statuses("second-key", "third-key") == [401, 200]
-    assert service_host.serve(keyed).changed == {}
+    assert service_host.serve(keyed).changed_results == {}
     service_host.run(": >/etc/llama/keys")
     assert "/etc/llama/keys holds no key" in service_host.expect_refusal(keyed)
     assert fetch_statuses("third-key") == [200]
@@ -105,7 +105,7 @@ def test_several_models_behind_one_port(service_host):
     need = {name: plan["need"] for name, plan in played["Run the instances"]["services"].items()}
     assert need["desk"]["weights"] == 2 * need["chat"]["weights"]
     again = service_host.serve(CHAT, desk, then_verify=True)
-    assert again.changed == {}
+    assert again.changed_results == {}
     items = {item["name"]: item for item in again["Verify"]["checklist"] if "/desk" in item["name"]}
     asked = {f"{kind}/desk/{name}" for kind in ("speculation", "placement", "speed") for name in ("one", "two")}
     assert all(items[name]["verdict"] == "ok" for name in ("service/desk", *asked)), items

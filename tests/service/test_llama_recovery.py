@@ -11,7 +11,7 @@ import shlex
 
 import pytest
 
-from vepyc.play import run_playbook
+from vepyc.playbook_runs import run_playbook
 
 from ..fixtures.containers import REPETITIVE_PROMPT, SEND_REQUEST, wait_until
 

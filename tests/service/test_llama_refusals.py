@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.need import BASE, need
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory_need import (
+    PROCESS_BYTES,
+    estimate_memory_need,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, llama_servers
 
 pytestmark = pytest.mark.slow
@@ -50,19 +53,19 @@ CANNOT_BE = [
     ({"extra_arguments": ["--no-such-flag"]}, "does not take its arguments, exit code 1: error: invalid argument"),
     ({"context": 100_000_000}, "Take a smaller context or model, a quantized KV cache, or more nodes."),
     ({"prompt_cache": "9999GiB"}, "9999 GiB prompt cache); nodes 0 have"),
-    ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which."),
+    ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' shows which."),
     ({"binary": "/bin/true"}, "/bin/true"),
     ({"binary": "/srv/none"}, "there is no /srv/none. Install it, or correct its path."),
     ({"chat_template": "/srv/none"}, "chat_template: /srv/none cannot be read (No such file or directory). Bring it"),
     ({"api_key_file": "/srv/none"}, "The key file /srv/none cannot be read: No such file or directory."),
-    ({"extra_arguments": ["--host", "0.0.0.0"]}, "extra_arguments: --host is said by the plan. Leave it out"),
+    ({"extra_arguments": ["--host", "0.0.0.0"]}, "extra_arguments: --host is set by the plan. Leave it out"),
     ({"extra_arguments": ["--api-key", "x"]}, "--api-key would put a secret into a unit file that everyone"),
     ({"user": "nobody-here"}, "There is no user nobody-here."),
     ({"speculation": "draft"}, "speculation is draft, which needs a draft_model; or say ngram."),
 ]
 
 
-def serve(service_host):
+def ensure_running_instance(service_host):
     if service_host.run("systemctl is-active llama-chat.service", check=False) != "active\n":
         service_host.serve(CHAT)
 
@@ -70,7 +73,7 @@ def serve(service_host):
 @pytest.fixture(autouse=True)
 def running(service_host):
     """An instance that runs before and after."""
-    serve(service_host)
+    ensure_running_instance(service_host)
     yield
     assert service_host.fetch_status(8080, "/health") == 200
 
@@ -78,7 +81,7 @@ def running(service_host):
 @pytest.fixture(scope="module")
 def said(service_host):
     """What is said of each that cannot be, asked for beside an instance that runs."""
-    serve(service_host)
+    ensure_running_instance(service_host)
     service_host.run("nohup python3 -m http.server --bind 127.0.0.1 22222 >/dev/null 2>&1 &")
     service_host.run("until ss -ltn | grep -q :22222; do sleep 0.1; done")
     return service_host.expect_refusals(*({**CHAT, **asked} for asked, dummy in CANNOT_BE))
@@ -95,9 +98,9 @@ def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, na
     """By what the server says before it loads a model, and of models of every kind, whose weights are holes."""
     asked = {**CHAT, "binary": service_host.binary, "context": 40000, "slots": 3}
     options = Options.parse({**asked, "model": str(architectures.write(tmp_path / "m.gguf", name))})
-    model = gguf_model.read(options.model)
-    counted, dummy, remarks = need(options, llama_servers.server("b11434"), model)
-    header = Path(options.model).read_bytes()[: -model.parts[0].data or None]
+    model = gguf_model.read_model(options.model)
+    counted, dummy, remarks = estimate_memory_need(options, llama_servers.server("b11434"), model)
+    header = Path(options.model).read_bytes()[: -model.parts[0].data_bytes or None]
     path = f"/var/lib/{name}.gguf"
     service_host.run(
         f"base64 --decode >{path} && truncate -s {model.parts[0].size} {path}", text=base64.b64encode(header).decode()
@@ -107,7 +110,7 @@ def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, na
     caches = sum(float(size) for size in re.findall(r"(?:kv_cache|recurrent): size = +([\d.]+) MiB", said))
     (buffers,) = re.findall(r"compute buffer size = +([\d.]+) MiB", said)
     assert remarks == [] and counted.kv_cache / MIB == pytest.approx(caches, abs=0.05), said
-    assert float(buffers) < counted.compute / MIB < 4 * float(buffers) + BASE / MIB, said
+    assert float(buffers) < counted.compute / MIB < 4 * float(buffers) + PROCESS_BYTES / MIB, said
 
 
 def test_a_truncated_model(service_host):
@@ -131,25 +134,29 @@ def test_a_draft_with_another_vocabulary(service_host):
 
 def test_a_checksum_of_another_file(service_host):
     wrong = "sha256:" + "0" * 64
-    said = service_host.expect_refusal(CHAT, llama_checksum=wrong)
-    assert f"and llama_checksum says {wrong}. Install that file, or correct llama_checksum." in said
-    assert wrong in service_host.expect_refusal(CHAT, llama_models=[{"path": service_host.model, "checksum": wrong}])
+    said = service_host.expect_refusal(CHAT, epyc_llama_checksum=wrong)
+    assert f"and epyc_llama_checksum says {wrong}. Install that file, or correct epyc_llama_checksum." in said
+    assert wrong in service_host.expect_refusal(
+        CHAT, epyc_llama_models=[{"path": service_host.model, "checksum": wrong}]
+    )
 
 
 def test_a_name_that_no_model_has(service_host):
-    said = service_host.expect_refusal({**CHAT, "model": "smollm-135m"}, llama_models=[{"name": "smollm2-135m-q4"}])
+    said = service_host.expect_refusal(
+        {**CHAT, "model": "smollm-135m"}, epyc_llama_models=[{"name": "smollm2-135m-q4"}]
+    )
     assert "Instance chat: model: there is no model smollm-135m; near are smollm2-135m-q4" in said
 
 
 def test_a_token_that_is_none(service_host):
     """It has come to the module all the same, over the connection alone, and nothing of it stays."""
     played = service_host.run_role(
-        llama_instances=service_host.with_test_model(CHAT),
-        llama_models=[{"name": "smollm2-135m-q4"}],
-        llama_hub_token="sword fish",
+        epyc_llama_instances=service_host.with_test_model(CHAT),
+        epyc_llama_models=[{"name": "smollm2-135m-q4"}],
+        epyc_llama_hub_token="sword fish",
     )
     (failed,) = [result for result in played.results if result["status"] == "failed"]
-    assert "token: it has spaces or other characters that no token has; look at llama_hub_token." in str(failed)
+    assert "token: it has spaces or other characters that no token has; look at epyc_llama_hub_token." in str(failed)
     assert "sword" not in played.output + str(played.results)
     assert service_host.run("ls /run/*.token; grep -rlsI 'sword fish' /etc /root /run /tmp /var", check=False) == ""
 

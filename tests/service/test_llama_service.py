@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role llama with the real llama-server and a real model: an instance starts, is updated, and is removed."""
+"""The role epyc_llama with the real llama-server and a real model: an instance starts, is updated, and is removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN = {"name": "plain", "port": 8081, "speculation": "none"}
 
 
 def test_a_check_of_a_bare_host_changes_nothing(service_host):
-    played = service_host.run_role("--check", llama_instances=service_host.with_test_model(CHAT))
+    played = service_host.run_role("--check", epyc_llama_instances=service_host.with_test_model(CHAT))
     assert played.returncode == 0, played.output
     services = played["Run the instances"]
     assert services["changed"] and "llama:llama-chat.service/active" in services["diff"]["changes"]["after"]
@@ -29,7 +29,7 @@ def test_it_serves_and_a_second_run_changes_nothing(service_host):
     assert service_host.fetch_status(8080, "/health") == 200
     assert service_host.run("systemctl is-enabled llama-chat.service") == "enabled\n"
     before = service_host.main_pid("chat")
-    assert service_host.serve(CHAT, engine_is_installed=False).changed == {}
+    assert service_host.serve(CHAT, engine_is_installed=False).changed_results == {}
     assert service_host.main_pid("chat") == before
 
 
@@ -60,7 +60,7 @@ def test_only_what_changed_is_started_again(service_host):
     service_host.serve(CHAT, PLAIN)
     before = service_host.main_pid("chat"), service_host.main_pid("plain")
     played = service_host.serve(CHAT, {**PLAIN, "context": 4096})
-    assert "-8192" not in json.dumps(played.changed)
+    assert "-8192" not in json.dumps(played.changed_results)
     assert service_host.main_pid("chat") == before[0] and service_host.main_pid("plain") not in (0, before[1])
     service_host.serve(CHAT)
     assert service_host.main_pid("chat") == before[0]
@@ -70,7 +70,7 @@ def test_only_what_changed_is_started_again(service_host):
 def test_a_unit_that_does_not_come_up_leaves_the_one_before(service_host):
     before = service_host.run("cat /etc/systemd/system/llama-chat.service")
     unknown = {**CHAT, "model": service_host.write_unknown_model()}
-    played = service_host.run_role(llama_instances=service_host.with_test_model(unknown))
+    played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(unknown))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert service_host.run("cat /etc/systemd/system/llama-chat.service") == before
     assert service_host.fetch_status(8080, "/health") == 200
@@ -88,11 +88,14 @@ def test_smaller_models_are_made_behind_walls(service_host):
     service_host.run("chmod +x /opt/wary")
     pairs = (f"{folder}/big.gguf", f"{folder}/small.gguf"), (service_host.model, "/srv/small.gguf")
     asked = [{"source": one, "path": other, "type": "Q2_K", "requantize": True} for one, other in pairs]
-    service_host.serve(CHAT, llama_quantized=asked, llama_quantize_binary="/opt/wary")
+    service_host.serve(CHAT, epyc_llama_quantized=asked, epyc_llama_quantize_binary="/opt/wary")
     said = service_host.run(f"stat -c '%U %a %n' '{folder}'/* '{folder}'/.[!.]* /srv/*.gguf /srv/.[!.]*", check=False)
     files = [f"ann 600 {folder}/big.gguf", f"ann 600 {folder}/small.gguf", "root 644 /srv/small.gguf"]
     assert said.splitlines() == files
-    assert service_host.serve(CHAT, llama_quantized=asked, llama_quantize_binary="/opt/wary").changed == {}
+    assert (
+        service_host.serve(CHAT, epyc_llama_quantized=asked, epyc_llama_quantize_binary="/opt/wary").changed_results
+        == {}
+    )
 
 
 def test_none_is_left(service_host):

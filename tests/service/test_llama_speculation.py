@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.tests.unit.fakes import heads
-from vepyc import llama
+from vepyc.llama import llama_cpp
 
 from ..fixtures.containers import REPETITIVE_PROMPT
 
@@ -30,7 +30,9 @@ def test_it_speculates_and_says_the_same(service_host):
     tables = [
         {"name": kind, "port": port, "speculation": kind} for port, kind in ((8083, "ngram_map"), (8084, "ngram_mod"))
     ]
-    service_host.serve(CHAT, plain, {"name": "draft", "port": 8082, **draft}, *tables, llama_models=[{"name": NAME}])
+    service_host.serve(
+        CHAT, plain, {"name": "draft", "port": 8082, **draft}, *tables, epyc_llama_models=[{"name": NAME}]
+    )
     told = service_host.complete_text(8081, REPETITIVE_PROMPT)
     assert "draft_n" not in told["timings"]
     for port in (8080, 8082, 8083, 8084):
@@ -66,13 +68,13 @@ def test_drafts_are_made_of_a_model_and_their_acceptance_is_told(service_host):
     """The smaller of two drafts of a model is accepted less often, as the answers show."""
     service_host.run("mkdir -p /srv/made")
     paths = {kind: f"/srv/made/{kind}.gguf" for kind in ("Q8_0", "Q2_K")}
-    dummy, asked = llama.source()
+    dummy, asked = llama_cpp.build_request()
     wants = {
-        "llama_install": "source",
-        "llama_source_archive": asked["archive"],
-        "llama_source_checksum": asked["checksum"],
-        "llama_cmake_options": asked["cmake_options"],
-        "llama_quantized": [
+        "epyc_llama_install": "source",
+        "epyc_llama_source_archive": asked["archive"],
+        "epyc_llama_source_checksum": asked["checksum"],
+        "epyc_llama_cmake_options": asked["cmake_options"],
+        "epyc_llama_quantized": [
             {"source": service_host.model, "path": path, "type": kind, "requantize": True}
             for kind, path in paths.items()
         ],
@@ -89,4 +91,4 @@ def test_drafts_are_made_of_a_model_and_their_acceptance_is_told(service_host):
         shares[kind] = told["draft_n_accepted"] / told["draft_n"]
     print("accepted of the drafts:", {kind: f"{share:.2f}" for kind, share in shares.items()})
     assert 0 < shares["Q2_K"] < shares["Q8_0"] <= 1
-    assert service_host.serve(CHAT, *instances, **wants).changed == {}
+    assert service_host.serve(CHAT, *instances, **wants).changed_results == {}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role monitoring with the real Prometheus, which scrapes a real llama-server, HAProxy and node_exporter."""
+"""The role epyc_monitoring with the real Prometheus, which scrapes a real llama-server, HAProxy and node_exporter."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
-from vepyc import llama, packages
-from vepyc.container import container
-from vepyc.play import Play, run_playbook
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
+from vepyc.container import running_container
+from vepyc.images import debian_packages
+from vepyc.llama import llama_cpp
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.containers import BUILD, MODELS, ServiceHost
 
 pytestmark = pytest.mark.slow
 
-ROLE = Path(__file__).parents[2] / "roles/monitoring/files"
+ROLE = Path(__file__).parents[2] / "roles/epyc_monitoring/files"
 PARTS = "/opt/parts"
 FOLDER = "/etc/prometheus/sovereign-epyc"
 CHAT = {"name": "chat", "port": 8080, "alias": "m"}
-PACKAGES = ("prometheus", "prometheus-node-exporter", *packages.HAPROXY)
-#: Before one server with one slot, as the role gateway names things.
+PACKAGES = ("prometheus", "prometheus-node-exporter", *debian_packages.HAPROXY)
+#: Before one server with one slot, as the role epyc_gateway names things.
 HAPROXY = """
 defaults
   mode http
@@ -79,27 +80,31 @@ METRIC = re.compile(r"\b[A-Za-z_:][\w:]*\b(?! *\()")
 WORDS = {"and", "or", "unless"}
 
 
-def dashboards() -> dict[str, list[str]]:
+def queries_by_dashboard() -> dict[str, list[str]]:
     """The queries by dashboard, and those of the page of what is served."""
-    found = {"serving": [*_serving_page.QUERIES.values()]}
+    found = {"serving": [*serving_html.QUERIES.values()]}
     for file in sorted(ROLE.glob("dashboards/*.json")):
         panels = json.loads(file.read_text())["panels"]
         found[file.stem] = [target["expr"] for one in panels for target in one["targets"]]
     return found
 
 
-def metrics(query: str) -> set[str]:
+def metrics_in_query(query: str) -> set[str]:
     return set(METRIC.findall(ASIDE.sub(" ", query))) - WORDS
 
 
 class Watched(ServiceHost):
     """The host, and Prometheus on it."""
 
-    def watch(self, *arguments: str) -> Play:
+    def watch(self, *arguments: str) -> PlaybookRun:
         folder = self.folder / "watch"
         folder.mkdir(exist_ok=True)
-        mine = {**self.box.inventory(), "llama_instances": self.with_test_model(CHAT), "monitoring_service": ""}
-        groups = {name: {"hosts": {self.box.name: {}}} for name in ("monitoring", "gateway")}
+        mine = {
+            **self.box.inventory_variables(),
+            "epyc_llama_instances": self.with_test_model(CHAT),
+            "epyc_monitoring_service": "",
+        }
+        groups = {name: {"hosts": {self.box.name: {}}} for name in ("epyc_monitoring", "epyc_gateway")}
         (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {self.box.name: mine}, "children": groups}}))
         return run_playbook(folder, "playbooks/monitoring.yml", *arguments)
 
@@ -111,9 +116,13 @@ class Watched(ServiceHost):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    build, model = llama.ensure_llama(), llama.ensure_model()
-    binds = {build: BUILD, model.parent: MODELS, packages.fetch("trixie", *PACKAGES)[0].parent: "/srv/packages"}
-    with container("monitoring", binds) as box:
+    build, model = llama_cpp.ensure_llama(), llama_cpp.ensure_model()
+    binds = {
+        build: BUILD,
+        model.parent: MODELS,
+        debian_packages.fetch_packages("trixie", *PACKAGES)[0].parent: "/srv/packages",
+    }
+    with running_container("monitoring", binds) as box:
         yield Watched(box, tmp_path_factory.mktemp("monitoring"))
 
 
@@ -124,7 +133,7 @@ def test_a_check_writes_nothing_and_a_second_run_changes_nothing(host: Watched) 
     assert "sovereign-epyc" not in host.run("ls /etc/prometheus 2>&1", check=False)
     played = host.watch()
     assert played.returncode == 0, played.output
-    assert host.watch().changed == {}
+    assert host.watch().changed_results == {}
     (target,) = json.loads(host.run(f"cat {FOLDER}/targets/llama.json"))
     assert target["targets"] == ["127.0.0.1:8080"] and target["labels"]["speculation"] == "ngram"
 
@@ -143,11 +152,11 @@ def test_each_query_of_a_panel_has_an_answer_after_some_traffic(host: Watched) -
         assert host.send_request(8443, "/completion", body)[0] == 200
         time.sleep(0.7)
     known = set(host.get("label/__name__/values"))
-    for name, queries in dashboards().items():
+    for name, queries in queries_by_dashboard().items():
         for query in queries:
             # Nothing is stored on this host, which its check calls unknown: that is what there is in place of drift.
             asked = query.replace("$host", host.box.name).replace('status="drift"', 'status="unknown"')
-            unknown = metrics(query) - known
+            unknown = metrics_in_query(query) - known
             assert unknown <= set(ABSENT), f"{name}: {query} names {unknown - set(ABSENT)}"
             if not unknown:
                 assert host.get("query", query=asked)["result"], f"{name}: {query} has no answer"
@@ -158,5 +167,5 @@ def test_no_alert_fires_where_all_is_well(host: Watched) -> None:
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) > 10 and all(rule["health"] == "ok" for rule in rules), rules
     assert [one["labels"]["alertname"] for one in host.get("alerts")["alerts"] if one["state"] == "firing"] == []
-    named = {metric for rule in rules for metric in metrics(rule["query"])}
+    named = {metric for rule in rules for metric in metrics_in_query(rule["query"])}
     assert named - set(host.get("label/__name__/values")) <= set(ABSENT)

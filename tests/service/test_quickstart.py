@@ -26,9 +26,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from vepyc import llama
-from vepyc.container import Container, container
-from vepyc.play import run
+from vepyc.container import Container, running_container
+from vepyc.llama import llama_cpp
+from vepyc.playbook_runs import run_command
 
 pytestmark = pytest.mark.slow
 
@@ -133,12 +133,12 @@ class Controller:
         self.folder = folder
         self.archive = archive
         self.environment = {"ANSIBLE_COLLECTIONS_PATH": str(folder / "collections")} if archive else {}
-        dummy, source = llama.source()
-        replaced = {"llama_source_archive": source["archive"], "llama_source_checksum": source["checksum"]}
-        instances = [{**instance, "prompt_cache": "0MiB"} for instance in ASKED["llama_instances"]]
-        self.variables = {**ASKED, **replaced, "llama_instances": instances}
+        dummy, source = llama_cpp.build_request()
+        replaced = {"epyc_llama_source_archive": source["archive"], "epyc_llama_source_checksum": source["checksum"]}
+        instances = [{**instance, "prompt_cache": "0MiB"} for instance in ASKED["epyc_llama_instances"]]
+        self.variables = {**ASKED, **replaced, "epyc_llama_instances": instances}
         (folder / "mine.yml").write_text(yaml.safe_dump(self.variables))
-        added = {**box.inventory(), "epyc_steps": LAYERS, "llama_cmake_options": source["cmake_options"]}
+        added = {**box.inventory_variables(), "epyc_steps": LAYERS, "epyc_llama_cmake_options": source["cmake_options"]}
         (folder / "added.json").write_text(json.dumps(added))
 
     def install(self) -> None:
@@ -147,7 +147,7 @@ class Controller:
             ("build", "--output-path", str(self.folder), str(ROOT)),
             ("install", "--offline", "-p", str(self.folder / "collections"), "sovereign-epyc-0.1.0.tar.gz"),
         ):
-            done = run("ansible-galaxy", "collection", *words, cwd=self.folder)
+            done = run_command("ansible-galaxy", "collection", *words, cwd=self.folder)
             assert done.returncode == 0, done.stdout
 
     def run_command(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -156,26 +156,26 @@ class Controller:
         if self.archive:
             words = [re.sub(r"^playbooks/(\w+)\.yml$", r"sovereign.epyc.\1", word) for word in words]
         added = ("-e", f"@{self.folder}/added.json")
-        return run(*words, *added, cwd=self.folder if self.archive else ROOT, **self.environment)
+        return run_command(*words, *added, cwd=self.folder if self.archive else ROOT, **self.environment)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container, str]]:
     """A stock host, with a hub behind the address of the page's model, and the digest that the hub states."""
     folder = tmp_path_factory.mktemp("hub")
-    build, model, (archive, source) = llama.ensure_llama(), llama.ensure_model(), llama.source()
+    build, model, (archive, source) = llama_cpp.ensure_llama(), llama_cpp.ensure_model(), llama_cpp.build_request()
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
-    (address,) = [entry["url"] for entry in ASKED["llama_models"]]
+    (address,) = [entry["url"] for entry in ASKED["epyc_llama_models"]]
     binds = {archive: source["archive"], model: SERVED}
-    with container("quickstart", binds, {build.parent: llama.HOME}) as box:
+    with running_container("quickstart", binds, {build.parent: llama_cpp.BUILD_FOLDER}) as box:
         start_hub(box, make_certificate(folder, str(urlsplit(address).hostname)), address, digest)
         yield box, digest
 
 
 def test_the_page_asks_for_what_it_promises() -> None:
-    (model,) = ASKED["llama_models"]
+    (model,) = ASKED["epyc_llama_models"]
     assert set(model) == {"path", "url"}, "no checksum"
-    assert [instance["model"] for instance in ASKED["llama_instances"]] == [model["path"]]
+    assert [instance["model"] for instance in ASKED["epyc_llama_instances"]] == [model["path"]]
     names = [Path(word).stem for words in page_commands() for word in words if word.startswith("playbooks/")]
     assert names == ["plan", "site", "site", "ask"]
 
@@ -187,7 +187,7 @@ def test_the_page_runs_as_it_is_written(served: tuple[Container, str], tmp_path:
     controller = Controller(box, tmp_path, archive)
     if archive:
         controller.install()
-    (model,) = ASKED["llama_models"]
+    (model,) = ASKED["epyc_llama_models"]
     for words in page_commands():
         before = requests_of_hub(box)
         done = controller.run_command(words)
@@ -209,7 +209,11 @@ def test_what_cannot_be_had_is_refused_before_the_first_change(served: tuple[Con
     box, dummy = served
     controller = Controller(box, tmp_path, archive=False)
     other = {"path": "/srv/models/other.gguf", "url": "http://models.example.com/other.gguf"}
-    asked = {**controller.variables, "llama_install": "package", "llama_models": [*ASKED["llama_models"], other]}
+    asked = {
+        **controller.variables,
+        "epyc_llama_install": "package",
+        "epyc_llama_models": [*ASKED["epyc_llama_models"], other],
+    }
     (tmp_path / "mine.yml").write_text(yaml.safe_dump(asked))
     box.run(OTHER_SOURCES)
     state = "find /etc /srv /var/lib -xdev -newer /run/marker -not -path '/var/lib/apt/*' -type f"
@@ -218,7 +222,9 @@ def test_what_cannot_be_had_is_refused_before_the_first_change(served: tuple[Con
         done = controller.run_command(words)
         text = " ".join(done.stdout.split())
         assert done.returncode != 0 and "There is no package llama.cpp in the package sources of Debian" in text, text
-        assert "llama_models[1].checksum, of /srv/models/other.gguf: http://models.example.com/other.gguf is" in text
+        assert (
+            "epyc_llama_models[1].checksum, of /srv/models/other.gguf: http://models.example.com/other.gguf is" in text
+        )
         assert "Add the line 'checksum: sha256:HEX'" in text and "Nothing was changed." in text
         assert re.search(r"\bchanged=0\b", done.stdout), done.stdout
         assert box.run(state).stdout == ""

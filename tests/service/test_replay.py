@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.tests.replay import install
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import RIGHT
-from vepyc.play import run_playbook
+from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def served(service_host):
     service_host.run("cat >/etc/knob", text="0\n")
     service_host.run("cat >/srv/prompts.jsonl", text=PROMPTS)
     install.by_shell(service_host.box.run, TRUTH)
-    played = service_host.serve(REPLAYED, llama_binary=install.BINARY)
+    played = service_host.serve(REPLAYED, epyc_llama_binary=install.BINARY)
     assert "could not be tried" not in played.output
     return service_host
 
@@ -77,10 +77,10 @@ def test_the_checklist_finds_a_server_that_guesses_where_it_was_planned(served):
 def test_the_benchmark_finds_the_truth(served, tmp_path):
     """Whether a round counts is chance on a machine that is shared; what the samples say is not."""
     asked = {
-        "benchmark_rounds": 1,
-        "benchmark_prompts": "/srv/prompts.jsonl",
-        "benchmark_streams": [2],
-        "benchmark_folder": str(tmp_path),
+        "epyc_benchmark_rounds": 1,
+        "epyc_benchmark_prompts": "/srv/prompts.jsonl",
+        "epyc_benchmark_streams": [2],
+        "epyc_benchmark_folder": str(tmp_path),
     }
     played = run_playbook(served.folder, "playbooks/benchmark.yml", "-e", json.dumps(asked))
     (result,) = played["Measure"]["results"]

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role vllm with the real systemd, and a stand-in for vLLM, whose package for CPUs is gigabytes of a third party.
+"""The role epyc_vllm with the real systemd, and a stand-in for vLLM, whose package for CPUs is gigabytes of a third
+party.
 
 With VLLM, the folder of a virtual environment with the real one, and VLLM_MODEL, a folder with a small model, the same
 tests run that. Both have to be below /opt or /srv, as has the Python of the environment.
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from vepyc.container import Container
-from vepyc.play import Play, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.vllm_containers import run_vllm_container
 
@@ -35,12 +36,12 @@ INSTANCE = {
 }
 #: Of the gateway that is on the same host.
 GATEWAY = {
-    "gateway_bind": "127.0.0.1:8080",
-    "gateway_plain_http": True,
-    "gateway_open": True,
-    "gateway_server_key": "a-key-that-nobody-should-see",
-    "gateway_drain_last": True,
-    "gateway_metrics_bind": "127.0.0.1:8405",
+    "epyc_gateway_bind": "127.0.0.1:8080",
+    "epyc_gateway_plain_http": True,
+    "epyc_gateway_open": True,
+    "epyc_gateway_server_key": "a-key-that-nobody-should-see",
+    "epyc_gateway_drain_last": True,
+    "epyc_gateway_metrics_bind": "127.0.0.1:8405",
 }
 KEY = "a-key-that-nobody-should-see"
 ASK = """
@@ -64,30 +65,38 @@ def box() -> Iterator[Container]:
 
 
 @pytest.fixture(scope="module")
-def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Play]:
+def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., PlaybookRun]:
     """Run the playbook with one instance that differs in this from a plain one."""
     folder = tmp_path_factory.mktemp("vllm")
 
-    def played(*arguments: str, state: str = "present", playbook: str = "vllm", **changed: Any) -> Play:
-        asked = {"vllm_instances": [{**INSTANCE, "api_key_file": "/etc/vllm/key", **changed}], "vllm_state": state}
+    def played(*arguments: str, state: str = "present", playbook: str = "vllm", **changed: Any) -> PlaybookRun:
+        asked = {
+            "epyc_vllm_instances": [{**INSTANCE, "api_key_file": "/etc/vllm/key", **changed}],
+            "epyc_vllm_state": state,
+        }
         # All CPUs of a small machine compute.
-        host = {**box.inventory(), "plan_housekeeping": {"cores": 0}, "vllm_start_timeout": 600, **GATEWAY, **asked}
-        children = {"gateway": {"hosts": {box.name: {}}}}
+        host = {
+            **box.inventory_variables(),
+            "epyc_plan_housekeeping": {"cores": 0},
+            "epyc_vllm_start_timeout": 600,
+            **GATEWAY,
+            **asked,
+        }
+        children = {"epyc_gateway": {"hosts": {box.name: {}}}}
         (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: host}, "children": children}}))
         return run_playbook(folder, f"playbooks/{playbook}.yml", *arguments)
 
     return played
 
 
-def test_a_host_without_libnuma_is_refused(box: Container, play: Callable[..., Play]) -> None:
-    before = state(box)
+def test_a_host_without_libnuma_is_refused(box: Container, play: Callable[..., PlaybookRun]) -> None:
     played = play()
-    assert played.returncode == 2 and "install libnuma1. No instance was changed." in " ".join(played.output.split())
-    assert state(box) == before
+    assert played.returncode == 2 and "by which vLLM places its memory: install libnuma1." in played.output
+    assert box.run("ls /etc/systemd/system/vllm*", check=False).stdout == ""
 
 
 @pytest.fixture(scope="module")
-def served(box: Container, play: Callable[..., Play]) -> Play:
+def served(box: Container, play: Callable[..., PlaybookRun]) -> PlaybookRun:
     """The first play, after a check that changed nothing."""
     box.run("dpkg --install /srv/packages/*.deb")
     before = state(box)
@@ -101,36 +110,37 @@ def served(box: Container, play: Callable[..., Play]) -> Play:
 
 def state(box: Container) -> str:
     """Return what the role could change, and the process that serves."""
-    files = "find /etc/systemd/system /var/lib/private /var/lib/vllm* /var/lib/sovereign-epyc-vllm -type f"
+    files = "find /etc/systemd/system /var/lib/private /var/lib/vllm* -type f"
     show = "systemctl show --property=MainPID,ActiveState,UnitFileState vllm-batch"
     return box.run(f"{files} -exec sha256sum {{}} ';' 2>/dev/null | sort; {show}", check=False).stdout
 
 
-def test_it_answers_who_has_the_key_and_its_place_is_proven(box: Container, served: Play) -> None:
-    assert "Fail where it computes elsewhere" in served.output
+def test_it_answers_who_has_the_key_and_its_place_is_proven(box: Container, served: PlaybookRun) -> None:
+    (answer,) = served["Have each instance answer"]["results"]
+    assert answer["clean"] and answer["unit"] == "vllm-batch.service"
     asked = [box.run("python3 - " + key, input=ASK).stdout.strip() for key in ("", "wrong", KEY)]
     assert asked == ["401", "401", "200"]
 
 
-def test_nobody_sees_the_key(box: Container, served: Play) -> None:
+def test_nobody_sees_the_key(box: Container, served: PlaybookRun) -> None:
     assert KEY not in served.output
     seen = box.run("cat /proc/[0-9]*/cmdline; systemctl show vllm-batch; journalctl --unit=vllm-batch")
     assert KEY not in seen.stdout
 
 
-def test_the_next_run_changes_nothing(box: Container, play: Callable[..., Play], served: Play) -> None:
+def test_the_next_run_changes_nothing(box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun) -> None:
     before = state(box)
     played = play()
-    assert played.returncode == 0 and played.changed == {}, played.output
+    assert played.returncode == 0 and played.changed_results == {}, played.output
     assert state(box) == before
 
 
 def test_it_is_measured_as_an_instance_of_llama_server_is(
-    box: Container, play: Callable[..., Play], served: Play, tmp_path: Path
+    box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun, tmp_path: Path
 ) -> None:
     """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
     asked = {"rounds": 1, "tokens": 12, "kinds": ["prose"], "streams": [4], "folder": str(tmp_path)}
-    variables = json.dumps({f"benchmark_{name}": value for name, value in asked.items()})
+    variables = json.dumps({f"epyc_benchmark_{name}": value for name, value in asked.items()})
     checked = play("--check", "-e", variables, playbook="benchmark")
     assert "batch would be asked prompts in 1 rounds (3 of prose), with 1 and 4 streams." in checked.output
     played = play("-e", variables, playbook="benchmark")
@@ -152,36 +162,39 @@ def test_it_is_measured_as_an_instance_of_llama_server_is(
 
 
 def test_a_unit_that_does_not_start_makes_way_for_the_one_before(
-    box: Container, play: Callable[..., Play], served: Play
+    box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun
 ) -> None:
     unit = box.run("cat /etc/systemd/system/vllm-batch.service").stdout
     played = play(extra_arguments=["--quantization", "broken"])
-    assert played.returncode == 2 and "it runs as before again" in played.output, played.output
-    assert "broken" in played.output.partition("Its last words")[2]
+    assert played.returncode == 2 and "broken" in played.output.partition("The journal ends")[2], played.output
     assert box.run("cat /etc/systemd/system/vllm-batch.service").stdout == unit
     assert box.run("systemctl is-active vllm-batch").stdout.strip() == "active"
 
 
 def test_a_change_takes_the_host_out_of_service_at_the_gateway(
-    box: Container, play: Callable[..., Play], served: Play
+    box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun
 ) -> None:
     box.run("dpkg --install /srv/gateway/*.deb")
     placed = play(playbook="gateway")
     assert placed.returncode == 0, placed.output
-    rolled = play("-e", "vllm_roll=true", slots=5)
+    rolled = play("-e", "epyc_vllm_roll=true", slots=5)
     assert rolled.returncode == 0, rolled.output
-    order = ["Take it out of service at each gateway", "Write its unit", "Put it back into service at each gateway"]
-    assert [task for task in rolled.changed if task in order] == order
+    order = [
+        "Take the host out of service at each gateway",
+        "Run the instances",
+        "Put the host back into service at each gateway",
+    ]
+    assert [task for task in rolled.changed_results if task in order] == order
     ready = play(playbook="ready", slots=5)
-    assert ready.returncode == 0 and "Fail where it computes elsewhere" in ready.output, ready.output
+    assert ready.returncode == 0 and "Have each instance that makes text answer" in ready.output, ready.output
     assert box.run("python3 -", input=ASK.replace("10.9.0.1:8090", "127.0.0.1:8080")).stdout.strip() == "200"
 
 
-def test_absent_leaves_nothing(box: Container, play: Callable[..., Play], served: Play) -> None:
+def test_absent_leaves_nothing(box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun) -> None:
     played = play(state="absent")
     assert played.returncode == 0, played.output
     left = box.run(
-        "ls -d /etc/systemd/system/vllm* /var/lib/vllm* /var/lib/private/vllm* /var/lib/sovereign-epyc-vllm",
+        "ls -d /etc/systemd/system/vllm* /var/lib/vllm* /var/lib/private/vllm*",
         check=False,
     )
     assert left.stdout == ""

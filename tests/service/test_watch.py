@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.chromium import Page
-from vepyc.play import clean_environment
+from tools.pictures.chromium import Page
+from vepyc.playbook_runs import clean_environment
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -45,11 +45,11 @@ def page() -> Iterator[Path]:
 
 def test_the_page_is_live(page: Path) -> None:
     with Page() as browser:
-        browser.open(page)
+        browser.open_file(page)
         end = time.monotonic() + 120
         # Their models and rates, and that something of it moves: the mean of five minutes needs some traffic.
         while True:
-            rows = browser.run(ROWS)
+            rows = browser.evaluate_javascript(ROWS)
             if len(rows) == 2 and all(row[1] == "small" and float(row[2] or 0) > 0 for row in rows):
                 break
             assert time.monotonic() < end, rows

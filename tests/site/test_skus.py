@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.paths import locked
-from vepyc.play import run
+from vepyc.paths import hold_lock
+from vepyc.playbook_runs import run_command
 
 pytestmark = pytest.mark.slow
 
@@ -21,10 +21,10 @@ SKUS = sorted(path.stem for path in ROOT.glob("inventories/lab/group_vars/epyc*.
 
 @pytest.mark.parametrize("sku", SKUS)
 def test_site(sku: str) -> None:
-    with locked(f"site-{sku}"):  # its machine has one name, whoever runs these tests on this computer
-        run("lab/bin/vepyc", "down", sku)
+    with hold_lock(f"site-{sku}"):  # its machine has one name, whoever runs these tests on this computer
+        run_command("lab/bin/vepyc", "down", sku)
         try:
-            done = run("tools/site.py", sku, timeout=3600, PYTHONPATH="lab")
+            done = run_command("tools/site.py", sku, timeout=3600, PYTHONPATH="lab")
         finally:
-            run("lab/bin/vepyc", "down", sku)
+            run_command("lab/bin/vepyc", "down", sku)
     assert done.returncode == 0, done.stdout

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Loads once what the tasks of a play load, each anew in the process that Ansible forks for it.
+"""Loads plugins before Ansible forks a process for each task, so that the processes share them.
 
-Tests have thousands of these processes.
+Otherwise each process would load the plugins again, and tests have thousands of processes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import inspect
 from ansible.plugins.callback import CallbackBase
 from ansible.plugins.loader import action_loader, connection_loader, filter_loader, shell_loader, test_loader
 
-# A filter or a test has its loader read all that are beside it.
+# A loader of filters or tests loads all of them to find one.
 _PLUGINS = (
     (filter_loader, "bool"),
     (filter_loader, "sovereign.epyc.gateway_plan"),
@@ -43,8 +43,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             loader.get(name, class_only=True)
         for name in _MODULES:
             importlib.import_module(name)
-        # A task that is skipped with all its items has Ansible ask who deprecates a value. The answer to the first such
-        # question takes a look at the file of each module, and is remembered.
+        # Ansible calls this for a task whose items are all skipped. The first call reads the file of each loaded
+        # module, and Python caches the result.
         inspect.stack()
-        # Or else a collection in each of these processes writes to all that it shares with this one.
+        # Otherwise a garbage collection in each process would write to, and so copy, all shared memory.
         gc.freeze()

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes what a play did to a file, one JSON line each, so that nobody has to read what is meant for people.
+"""Writes results and executed modules of a play to a file, as lines of JSON, for programs to read.
 
-A line is the result of a task on a host, or a module that was executed on one. A task may execute none, as debug, or
-several, as copy, and each of them costs the host as much.
+A line is the result of a task on a host, or a module that was executed on a host. A task may execute no module, as
+debug does, or several modules, as copy does; each executed module takes time on the host.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 
 
-def write(line: dict[str, Any]) -> None:
+def append_json_line(line: dict[str, Any]) -> None:
     with open(os.environ["RECORD_FILE"], "a", encoding="utf-8") as file:
         print(json.dumps(line, default=str), file=file)
 
 
-def recorded(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the method by which every action plugin executes a module; workers are forked, so they have it too."""
+def wrap_to_record_modules(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the method by which action plugins execute modules, to record each; forked workers inherit the wrapper."""
 
     @functools.wraps(execute)
     def execute_module(self: Any, module_name: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        write({"module": module_name or self._task.action, "by": self._task.name})
+        append_json_line({"module": module_name or self._task.action, "by": self._task.name})
         return execute(self, module_name, *args, **kwargs)
 
     return execute_module
@@ -44,19 +44,19 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self) -> None:
         super().__init__()
-        ActionBase._execute_module = recorded(ActionBase._execute_module)
+        ActionBase._execute_module = wrap_to_record_modules(ActionBase._execute_module)
 
-    def _record(self, status: str, result: Any) -> None:
-        write({"task": result.task.name, "host": result.host.name, "status": status, **result.result})
+    def _record_result(self, status: str, result: Any) -> None:
+        append_json_line({"task": result.task.name, "host": result.host.name, "status": status, **result.result})
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        self._record("ok", result)
+        self._record_result("ok", result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        self._record("failed", result)
+        self._record_result("failed", result)
 
     def v2_runner_on_skipped(self, result: Any) -> None:
-        self._record("skipped", result)
+        self._record_result("skipped", result)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._record("unreachable", result)
+        self._record_result("unreachable", result)

@@ -30,7 +30,8 @@ html_theme_options = {"navigation_depth": 3}
 html_show_sourcelink = False
 html_copy_source = False
 
-#: Labels of Ansible's own documents that the generated pages point to; to look them up would need the network.
+#: Labels in Ansible's documents that generated pages link to -> their pages. Sphinx would look labels up in the
+#: network.
 ANSIBLE = {
     "common_return_values": "reference_appendices/common_return_values.html",
     "action_plugins": "plugins/action.html",
@@ -39,7 +40,7 @@ ANSIBLE = {
 }
 
 
-def _of_ansible(app: Any, env: Any, node: Any, text: nodes.TextElement) -> nodes.reference | None:
+def _link_page_of_ansible(app: Any, env: Any, node: Any, text: nodes.TextElement) -> nodes.reference | None:
     page = ANSIBLE.get(node.get("reftarget", ""))
     if page is None:
         return None
@@ -47,4 +48,4 @@ def _of_ansible(app: Any, env: Any, node: Any, text: nodes.TextElement) -> nodes
 
 
 def setup(app: Any) -> None:
-    app.connect("missing-reference", _of_ansible)
+    app.connect("missing-reference", _link_page_of_ansible)

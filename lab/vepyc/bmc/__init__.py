@@ -3,29 +3,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A BMC: Redfish over TLS in front of a virtual EPYC, or of nothing, for tests of clients.
 
-    from vepyc.bmc import Faults, serve
+    from vepyc.bmc import Faults, serve_bmc
 
-    with serve("dell", Faults(etag_races=1)) as bmc:      # or ami, hpe, lenovo, supermicro
+    with serve_bmc("dell", Faults(etag_races=1)) as bmc:  # or ami, hpe, lenovo, supermicro
         bmc.url, bmc.address, bmc.port                    # https://127.0.0.1:PORT, 127.0.0.1, PORT
-        bmc.user, bmc.password                            # of its one account
-        bmc.reach                                         # all of these and `vendor`, as texts
+        bmc.user, bmc.password                            # of its only account
+        bmc.access_data                                   # all of these and `vendor`, as texts
         bmc.ca, bmc.fingerprint                           # PEM file to trust; SHA-256 of the certificate, 64 digits
         bmc.faults.two_boots = True                       # faults can be switched while it runs; faults.py lists them
-        bmc.active, bmc.pending                           # the attributes as the BMC has them
-        bmc.kernel                                        # what the machine really has: {"nps": 1, "smt": True, ...}
-        bmc.boot()                                        # the machine boots, as after a `reboot` of its system
-        bmc.log                                           # Request(method, path, status, auth, body, headers), in order
-        bmc.sessions, bmc.jobs, bmc.failed_logins         # what a client has left; wrong passwords so far
-        bmc.host.on, bmc.host.boots, bmc.host.in_post     # the machine
-        bmc.stop()                                        # a dead one: connections are refused
+        bmc.active_settings, bmc.pending_settings         # attributes, as the BMC shows them
+        bmc.machine_state                                 # what the machine really has: {"nps": 1, "smt": True, ...}
+        bmc.boot_machine()                                # the machine boots, as after a `reboot` of its system
+        bmc.request_log                                   # Request(method, path, status, auth, body, headers), in order
+        bmc.open_sessions, bmc.jobs, bmc.failed_logins    # left by clients; wrong passwords so far
+        bmc.host.on, bmc.host.boots, bmc.host.is_in_post  # the machine
+        bmc.stop()                                        # from now on, connections are refused
 
-`serve(active={"NumaNodesPerSocket": "4"})` starts with other active values, `post_seconds=2` makes each POST take time,
-`session_limit` and `lock_after` bound sessions and wrong passwords. In lab/tests the fixture `bmc` is `serve`, ended by
-pytest: `there = bmc("hpe", Faults(two_boots=True))`.
+`serve_bmc(active={"NumaNodesPerSocket": "4"})` starts with other active values, `post_seconds=2` makes each POST take
+time, `session_limit` and `lock_after` limit sessions and wrong passwords. In lab/tests the fixture `bmc` is
+`serve_bmc`, ended by pytest: `there = bmc("hpe", Faults(two_boots=True))`.
 
-Parts: `personality` (a vendor, from `data/`), `registry` (what may be set), `state` (active, pending, jobs, a boot),
-`host` (power and POST), `accounts`, `tree` (what GET finds), `requests` (what the others do), `server`, `tls`, and
-`errors`.
+Modules: `personality` (a vendor, from `data/`), `registry` (allowed values), `state` (active and pending settings,
+jobs, boots), `host` (power, POST), `accounts`, `tree` (resources for GET), `requests` (all methods), `server`, `tls`,
+and `errors`.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from . import tls
 from .accounts import Accounts
 from .faults import Faults
 from .host import Host
-from .personality import PERSONALITIES, load
+from .personality import PERSONALITIES, load_personality
 from .server import Request, Server
 from .state import Job
 
-__all__ = ["PERSONALITIES", "Bmc", "Faults", "Request", "serve"]
+__all__ = ["PERSONALITIES", "Bmc", "Faults", "Request", "serve_bmc"]
 
 
 class Bmc:
-    """A running BMC, and the hand that turns its switches."""
+    """A running BMC, with the methods by which a test looks into it and switches faults."""
 
     user = "operator"
 
@@ -67,13 +67,13 @@ class Bmc:
         session_limit: int = 4,
         lock_after: int = 3,
     ) -> None:
-        chosen = load(personality)
+        chosen = load_personality(personality)
         self.faults = faults or Faults(**chosen.get("faults", {}))
-        # Not with a hyphen first, which some clients take for an option.
+        # Never starts with a hyphen, because some clients would take the password for an option.
         self.password = password or f"p{secrets.token_urlsafe(15)}"
         self.host = Host(chosen, self.faults, active or {}, power, post_seconds)
         self.accounts = Accounts(self.user, self.password, self.faults, personality, session_limit, lock_after)
-        files = tls.make(folder)
+        files = tls.ensure_tls_files(folder)
         self.ca, self.fingerprint = files.ca, files.fingerprint
         self._server = Server(self.host, self.accounts, files, port)
         self.address, self.port = "127.0.0.1", int(self._server.server_address[1])
@@ -82,57 +82,57 @@ class Bmc:
         self._thread.start()
 
     @property
-    def reach(self) -> dict[str, str]:
-        """How a client reaches it, as texts."""
-        found = {"vendor": self.host.personality.name, "url": self.url, "user": self.user, "password": self.password}
-        return {**found, "ca": str(self.ca), "fingerprint": self.fingerprint}
+    def access_data(self) -> dict[str, str]:
+        """Vendor, address, user, password and certificate that a client needs, as texts."""
+        login = {"vendor": self.host.personality.name, "url": self.url, "user": self.user, "password": self.password}
+        return {**login, "ca": str(self.ca), "fingerprint": self.fingerprint}
 
     @property
-    def log(self) -> list[Request]:
-        """Every request so far."""
+    def request_log(self) -> list[Request]:
+        """Every request so far, in order."""
         return list(self._server.log)
 
     @property
-    def active(self) -> dict[str, Any]:
-        """The settings in force, as the BMC sees them."""
+    def active_settings(self) -> dict[str, Any]:
+        """The settings in force, as the BMC shows them."""
         with self.host.lock:
             return dict(self.host.bios.active)
 
     @property
-    def pending(self) -> dict[str, Any]:
+    def pending_settings(self) -> dict[str, Any]:
         """The settings that wait for a boot."""
         with self.host.lock:
             return dict(self.host.bios.pending)
 
     @property
-    def kernel(self) -> dict[str, Any]:
-        """What the machine has, whatever the BMC says of it."""
+    def machine_state(self) -> dict[str, Any]:
+        """What the machine really has, which the BMC may show wrongly."""
         with self.host.lock:
-            return dict(self.host.bios.kernel)
+            return dict(self.host.bios.machine_state)
 
     @property
     def jobs(self) -> list[Job]:
-        """The jobs there are, of a vendor that has them."""
+        """The jobs that apply settings, for vendors that have jobs."""
         with self.host.lock:
             return list(self.host.bios.jobs.values())
 
     @property
-    def sessions(self) -> list[str]:
-        """The sessions that are open."""
+    def open_sessions(self) -> list[str]:
+        """The ids of open sessions."""
         with self.host.lock:
             return list(self.accounts.sessions)
 
     @property
     def failed_logins(self) -> int:
-        """How many passwords were refused."""
+        """How many logins were refused."""
         return self.accounts.failures
 
-    def boot(self) -> dict[str, Any]:
-        """Let the machine boot; what it has after that."""
-        return self.host.boot()
+    def boot_machine(self) -> dict[str, Any]:
+        """Let the machine boot; return what it has afterwards, as {"nps": 4, ...}."""
+        return self.host.boot_machine()
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening, and end the server's thread."""
         self._server.ending.set()
         self._server.shutdown()
         self._server.server_close()
@@ -140,10 +140,10 @@ class Bmc:
 
 
 @contextlib.contextmanager
-def serve(personality: str = "dell", faults: Faults | None = None, **more: Any) -> Iterator[Bmc]:
-    """A BMC without a machine behind it, on a free port, until the block ends."""
+def serve_bmc(personality: str = "dell", faults: Faults | None = None, **options: Any) -> Iterator[Bmc]:
+    """Run a BMC without a machine behind it, on a free port, until the block ends."""
     with tempfile.TemporaryDirectory(prefix="vepyc-bmc-") as folder:
-        bmc = Bmc(Path(folder), personality, faults, **more)
+        bmc = Bmc(Path(folder), personality, faults, **options)
         try:
             yield bmc
         finally:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the server refuses, and the messages of the standard (Base registry) and of vendors for it."""
+"""Errors of requests, with the messages of the standard (Base registry) and of vendors."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _OEM = {
 }
 
 
-def message(name: str, *arguments: str, related: str = "") -> dict[str, Any]:
-    """One message; a name with dots is a vendor's, any other one of the standard's Base registry."""
+def build_message(name: str, *arguments: str, related: str = "") -> dict[str, Any]:
+    """Return a message; a name with dots is a vendor's, any other name is of the standard's Base registry."""
     text = _OEM[name] if name in _OEM else _BASE[name]
     for number, argument in enumerate(arguments, 1):
         text = text.replace(f"%{number}", f"'{argument}'")
     good = name == "Success"
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "@odata.type": "#Message.v1_2_1.Message",
         "MessageId": name if name in _OEM else f"Base.1.18.{name}",
         "Message": text,
@@ -55,22 +55,22 @@ def message(name: str, *arguments: str, related: str = "") -> dict[str, Any]:
         "Resolution": "None." if good else "Correct the request and send it again.",
     }
     if related:
-        found["RelatedProperties"] = [f"#/Attributes/{related}"]
-    return found
+        document["RelatedProperties"] = [f"#/Attributes/{related}"]
+    return document
 
 
-class Refused(Exception):
-    """A request that is answered by an error of the standard's form."""
+class RefusedRequest(Exception):
+    """Raised for a request that is answered by an error in the standard's form."""
 
     def __init__(self, status: int, name: str, *arguments: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(name)
         self.status = status
-        self.auth = ""  # how the client has proved who it is, for the log
+        self.auth = ""  # how the client was authenticated, for the log
         self.headers = headers or {}
-        self.messages = [message(name, *arguments)]
+        self.messages = [build_message(name, *arguments)]
 
-    def body(self) -> dict[str, Any]:
-        """The error object."""
+    def error_document(self) -> dict[str, Any]:
+        """Return the error as Redfish sends it."""
         first = self.messages[0]
         return {
             "error": {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What real BMCs get wrong, each as a switch. Somebody has reported every one of them, and none is on by default."""
+"""Faults of real BMCs, each as a switch that is off by default; every fault was reported of a real BMC."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Faults:
-    """A test sets them at the start or while the server runs: it reads them at every request and every boot."""
+    """The faults of a BMC. A test may switch them while the server runs, which reads them at every request and boot."""
 
-    #: Attributes that are accepted and shown as pending, and that the boot drops without a word.
+    #: Attributes that are accepted and shown as pending, and that the boot drops silently.
     accept_and_drop: tuple[str, ...] = ()
     #: Attributes that the boot refuses: the messages say `Success` first, and name these after it.
     refused_at_boot: tuple[str, ...] = ()
-    #: Values that somebody else has left pending.
+    #: Pending values that another client has left.
     foreign_pending: Mapping[str, object] = field(default_factory=dict)
-    #: Somebody else's job is scheduled, with the foreign pending values. Only for a personality that has jobs.
+    #: A job of another client is scheduled, with the foreign pending values. Only for a personality that has jobs.
     foreign_job: bool = False
     #: Pending values are applied by the second boot, not by the first.
     two_boots: bool = False
-    #: Pending values are applied only by a boot from cold, after the machine had no power.
+    #: Pending values are applied only by a cold boot, after the machine had no power.
     cold_only: bool = False
     #: Dependencies look at active values only, so a child waits for the boot that makes its parent active.
     parent_must_be_active: bool = False
@@ -39,19 +39,19 @@ class Faults:
     sessions_exhausted: bool = False
     #: Seconds of 503 after every reset.
     busy_after_reset: float = 0
-    #: The next so many boots hang in the POST, until somebody resets the machine once more.
+    #: So many of the next boots hang in the POST, until the machine is reset once more.
     hung_posts: int = 0
-    #: The BMC says the new values, and the machine keeps the old ones (Dell R7425).
+    #: The BMC shows the new values, and the machine keeps the old ones (Dell R7425).
     os_unchanged: bool = False
     #: `GET /Bios` shows values that are only pending, because they belong to a scheduled job.
     early_active: bool = False
-    #: `/Bios` does not say where its pending object is.
+    #: `/Bios` has no link to its pending object.
     no_settings_link: bool = False
     #: There is no attribute registry, as on a board that has not booted since its BMC was installed.
     no_registry: bool = False
     #: Attributes have opaque names such as CPU005; only their display names tell what they are.
     opaque_names: bool = False
-    #: Every GET is sent on to this address, as a proxy or a stolen name might do it.
+    #: Every GET is redirected to this address, as by a proxy or a hijacked name.
     redirect_to: str = ""
     #: Connections are accepted, and no request is answered.
     silent: bool = False

@@ -14,13 +14,13 @@ from .faults import Faults
 from .personality import Personality
 from .state import Bios
 
-#: What a ResetType makes of a machine that is on: a new boot, no power, or nothing.
-CYCLES = ("ForceRestart", "GracefulRestart", "PowerCycle")
-OFFS = ("ForceOff", "GracefulShutdown")
+#: The reset types that make a running machine boot, and those that switch it off; others do nothing.
+RESTARTING_RESETS = ("ForceRestart", "GracefulRestart", "PowerCycle")
+SWITCHING_OFF_RESETS = ("ForceOff", "GracefulShutdown")
 
 
 class Host:
-    """One machine, real in the sense that a boot has to happen before it has other settings."""
+    """A machine, real or not: it has new settings only after a boot."""
 
     def __init__(
         self,
@@ -36,29 +36,29 @@ class Host:
         self.bios = Bios(personality, faults, active)
         self.on = True
         self.boots = 0
-        self.cold = False  # whether it had no power since its last boot
+        self.cold = False  # True if it was without power since its last boot
         self.post_seconds = post_seconds
         self.hung = False
         self._post_until = 0.0
         self._busy_until = 0.0
-        # Switches the machine: "on", "off" or "cycle". A machine that is there calls `boot` itself when it starts.
-        self._power = power or self._pretend
+        # Called with "on", "off" or "cycle". A real machine then calls `boot_machine` when it starts.
+        self._power = power or self._switch_without_machine
 
-    def _pretend(self, what: str) -> None:
-        if what == "off":
-            self.went_off()
+    def _switch_without_machine(self, action: str) -> None:
+        if action == "off":
+            self.note_power_loss()
         else:
-            self.boot()
+            self.boot_machine()
 
-    def switch(self, what: str, cold: bool = False) -> None:
-        """Have the machine switched. Without the lock, because a machine that starts calls `boot`."""
+    def switch_power(self, action: str, cold: bool = False) -> None:
+        """Switch the power of the machine; without the lock, because a real machine calls `boot_machine`."""
         with self.lock:
             self.cold |= cold
             self._busy_until = time.monotonic() + self.faults.busy_after_reset
-        self._power(what)
+        self._power(action)
 
-    def boot(self) -> dict[str, Any]:
-        """The machine starts, for whatever reason: its POST applies what is pending. What it has then (`truth`)."""
+    def boot_machine(self) -> dict[str, Any]:
+        """Record a boot, in whose POST pending settings are applied; return what the machine has then."""
         with self.lock:
             self.on, self.boots = True, self.boots + 1
             self._post_until = time.monotonic() + self.post_seconds
@@ -66,22 +66,22 @@ class Host:
             if self.hung:
                 self.faults.hung_posts -= 1
             else:
-                self.bios.boot(self.cold)
+                self.bios.apply_at_boot(self.cold)
             self.cold = False
-            return dict(self.bios.kernel)
+            return dict(self.bios.machine_state)
 
-    def went_off(self) -> None:
-        """The machine has no power any more."""
+    def note_power_loss(self) -> None:
+        """Record that the machine has lost its power."""
         with self.lock:
             self.on = self.hung = False
             self.cold = True
 
     @property
-    def in_post(self) -> bool:
-        """Whether the machine is in its POST, or hangs there."""
+    def is_in_post(self) -> bool:
+        """True while the machine is in its POST, or hangs there."""
         return self.on and (self.hung or time.monotonic() < self._post_until)
 
     @property
-    def busy(self) -> float:
-        """For how many seconds the BMC still answers 503."""
+    def busy_seconds(self) -> float:
+        """For how many seconds more the BMC answers 503; 0 if it does not."""
         return max(0.0, self._busy_until - time.monotonic())

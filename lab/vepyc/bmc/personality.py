@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one vendor's BMC looks like: names, values, places and rules, read from `data/VENDOR.json`.
+"""What a vendor's BMC looks like: names, values, paths and rules, read from `data/VENDOR.json`.
 
 The keys of such a file:
 
@@ -27,64 +27,64 @@ from typing import Any
 from ..errors import VepycError
 
 _DATA = Path(__file__).parent / "data"
-#: The vendors there are.
+#: The names of all vendors.
 PERSONALITIES = ("ami", "dell", "hpe", "lenovo", "supermicro")
 
 
 class Personality:
-    """One vendor."""
+    """The BMC of a vendor, as its file describes it."""
 
     def __init__(self, name: str, data: Mapping[str, Any]) -> None:
         self.name = name
         self.data = data
         self.attributes: dict[str, dict[str, Any]] = dict(data["attributes"])
         self.dependencies: list[dict[str, Any]] = data["dependencies"]
-        for attribute, value in _recorded(data.get("recording")).items():
-            self.attributes.setdefault(attribute, _guessed(attribute, value, data))
+        for attribute, value in _load_recorded_values(data.get("recording")).items():
+            self.attributes.setdefault(attribute, _guess_attribute(attribute, value, data))
             self.attributes[attribute] = {**self.attributes[attribute], "value": value}
 
     def __getitem__(self, key: str) -> Any:
         return self.data[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """What the file says of a key, or the default."""
+        """Return the value of a key of the file, or the default."""
         return self.data.get(key, default)
 
-    def allowed(self, attribute: str) -> dict[str, str] | None:
-        """The values of an enumeration with what people see; none for another type."""
+    def allowed_values(self, attribute: str) -> dict[str, str] | None:
+        """Return the values of an enumeration with their display names; None for an attribute of another type."""
         of = self.attributes[attribute].get("of")
         if isinstance(of, str):
             of = self.data["lists"][of]
         return {name: name for name in of} if isinstance(of, list) else of
 
-    def start(self) -> dict[str, Any]:
-        """The active values of a machine that nobody has changed."""
+    def default_settings(self) -> dict[str, Any]:
+        """Return the active values of an unchanged machine."""
         return {name: spec["value"] for name, spec in self.attributes.items()}
 
-    def truth(self, active: Mapping[str, Any]) -> dict[str, Any]:
-        """What a machine with these values has: `nps`, `l3_as_numa`, `smt`, `boost`, `iommu`, and how many cores."""
-        found = {}
+    def settings_to_machine_state(self, active: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a machine with these values has: `nps`, `l3_as_numa`, `smt`, `boost`, `iommu`, cores."""
+        state = {}
         for knob, rule in self.data["truth"].items():
             value = active[rule["attribute"]]
-            found[knob] = rule["values"][str(value)] if "values" in rule else value
-        return found
+            state[knob] = rule["values"][str(value)] if "values" in rule else value
+        return state
 
-    def values_of(self, truth: Mapping[str, Any]) -> dict[str, Any]:
-        """The attributes of a machine that has these; the last of values that mean the same, as `Auto` is the first."""
-        found = {}
-        for knob, wanted in truth.items():
+    def machine_state_to_settings(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the attributes of a machine with this state, the last of equal values: the first is `Auto`."""
+        settings = {}
+        for knob, wanted in state.items():
             if rule := self.data["truth"].get(knob):
                 values = [value for value, meaning in rule.get("values", {}).items() if meaning == wanted]
-                found[rule["attribute"]] = values[-1] if values else wanted
-        return found
+                settings[rule["attribute"]] = values[-1] if values else wanted
+        return settings
 
 
-def _recorded(name: str | None) -> dict[str, Any]:
+def _load_recorded_values(name: str | None) -> dict[str, Any]:
     return dict(json.loads((_DATA / name).read_text())["attributes"]) if name else {}
 
 
-def _guessed(name: str, value: object, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of an attribute that was recorded without its registry."""
+def _guess_attribute(name: str, value: object, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Guess type and range of an attribute whose value was recorded without its registry."""
     if value is None:
         return {"password": True}
     spec: dict[str, Any] = {"readonly": name in data["readonly"]}
@@ -96,8 +96,8 @@ def _guessed(name: str, value: object, data: Mapping[str, Any]) -> dict[str, Any
 
 
 @cache
-def load(name: str) -> Personality:
-    """The personality of that name."""
+def load_personality(name: str) -> Personality:
+    """Load the personality of a vendor; an unknown name is an error."""
     if name not in PERSONALITIES:
         raise VepycError(f"there is no BMC {name!r}; the vendors are {', '.join(PERSONALITIES)}")
     return Personality(name, json.loads((_DATA / f"{name}.json").read_text()))

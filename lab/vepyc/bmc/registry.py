@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The attribute registry: what may be set to which values, and which attribute locks which."""
+"""The attribute registry: which attributes may be set to which values, and which attributes lock others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .errors import Refused
+from .errors import RefusedRequest
 from .personality import Personality
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -20,57 +20,62 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "LSS": operator.lt,
     "LEQ": operator.le,
 }
-#: Properties of an attribute that forbid to write it.
+#: Properties that make an attribute not writable.
 _LOCKS = ("ReadOnly", "GrayOut", "Hidden")
 
 
 class Registry:
-    """What a personality's registry says."""
+    """The registry of a personality, which validates values and is sent to clients."""
 
     def __init__(self, personality: Personality, opaque: bool = False) -> None:
         self.personality = personality
         names = personality.attributes
-        #: What clients call an attribute, by what this package calls it.
+        #: The names of attributes for clients, by their names in this package.
         self.shown = {
-            name: f"{_menu(names[name])[:3].upper()}{i:03}" if opaque else name for i, name in enumerate(names)
+            name: f"{_menu_name(names[name])[:3].upper()}{i:03}" if opaque else name for i, name in enumerate(names)
         }
         self.known = {shown: name for name, shown in self.shown.items()}
 
-    def show(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values under the names that clients know; a password is never shown."""
+    def client_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values by the attribute names for clients; passwords are None."""
         hidden = self.personality.attributes
         return {self.shown[name]: None if hidden[name].get("password") else value for name, value in values.items()}
 
-    def check(self, name: str, value: object) -> None:
-        """Refuse an unknown attribute, or a value that it cannot have."""
+    def validate_value(self, name: str, value: object) -> None:
+        """Raise RefusedRequest for an unknown attribute, or for a value that it cannot have."""
         if name not in self.known:
-            raise Refused(400, "PropertyUnknown", name)
+            raise RefusedRequest(400, "PropertyUnknown", name)
         spec = self.personality.attributes[self.known[name]]
         if spec.get("readonly"):
-            raise Refused(400, "PropertyNotWritable", name)
-        if (allowed := self.personality.allowed(self.known[name])) is not None:
+            raise RefusedRequest(400, "PropertyNotWritable", name)
+        if (allowed := self.personality.allowed_values(self.known[name])) is not None:
             if not isinstance(value, str):
-                raise Refused(400, "PropertyValueTypeError", str(value), name)
+                raise RefusedRequest(400, "PropertyValueTypeError", str(value), name)
             if value not in allowed:
-                raise Refused(400, "PropertyValueNotInList", value, name)
+                raise RefusedRequest(400, "PropertyValueNotInList", value, name)
         elif "range" in spec:
             low, high, step = spec["range"]
             if not isinstance(value, int) or isinstance(value, bool):
-                raise Refused(400, "PropertyValueTypeError", str(value), name)
+                raise RefusedRequest(400, "PropertyValueTypeError", str(value), name)
             if not low <= value <= high or (value - low) % step:
-                raise Refused(400, "PropertyValueNotInList", str(value), name)
+                raise RefusedRequest(400, "PropertyValueNotInList", str(value), name)
         elif not isinstance(value, str):
-            raise Refused(400, "PropertyValueTypeError", str(value), name)
+            raise RefusedRequest(400, "PropertyValueTypeError", str(value), name)
 
-    def locked_by(self, name: str, values: Mapping[str, Any]) -> str | None:
-        """The attribute that forbids to write this one (both as this package calls them) with these values around."""
+    def locking_attribute(self, name: str, values: Mapping[str, Any]) -> str | None:
+        """Return the attribute that makes ``name`` not writable with these values, None if it is writable."""
         for rule in self.personality.dependencies:
-            if rule["attribute"] == name and rule["property"] in _LOCKS and rule["is"] and _holds(rule, values):
+            if (
+                rule["attribute"] == name
+                and rule["property"] in _LOCKS
+                and rule["is"]
+                and _conditions_hold(rule, values)
+            ):
                 return str(rule["when"][0][0])
         return None
 
-    def document(self, active: Mapping[str, Any]) -> dict[str, Any]:
-        """The registry as a client gets it."""
+    def build_document(self, active: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the registry as a client gets it."""
         data = self.personality.data
         return {
             "@odata.type": "#AttributeRegistry.v1_3_6.AttributeRegistry",
@@ -83,29 +88,29 @@ class Registry:
                 {"ProductName": data["model"], "SystemId": "1", "FirmwareVersion": data["bios_version"]}
             ],
             "RegistryEntries": {
-                "Attributes": [self._entry(name, active) for name in self.personality.attributes],
-                "Menus": self._menus(),
-                "Dependencies": [self._dependency(rule) for rule in self.personality.dependencies],
+                "Attributes": [self._build_attribute(name, active) for name in self.personality.attributes],
+                "Menus": self._build_menus(),
+                "Dependencies": [self._build_dependency(rule) for rule in self.personality.dependencies],
             },
         }
 
-    def _entry(self, name: str, active: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_attribute(self, name: str, active: Mapping[str, Any]) -> dict[str, Any]:
         spec = self.personality.attributes[name]
         readonly = bool(spec.get("readonly"))
         if self.personality["registry"].get("flags_are_state"):
-            readonly = readonly or self.locked_by(name, active) is not None
+            readonly = readonly or self.locking_attribute(name, active) is not None
         entry: dict[str, Any] = {
             "AttributeName": self.shown[name],
             "DisplayName": spec.get("title", name),
             "HelpText": f"Sets {spec.get('title', name)}.",
-            "MenuPath": f"./{_menu(spec)}",
+            "MenuPath": f"./{_menu_name(spec)}",
             self.personality["registry"].get("readonly", "ReadOnly"): readonly,
             "Hidden": False,
             "Immutable": False,
             "ResetRequired": True,
             "DisplayOrder": list(self.shown).index(name),
         }
-        if (allowed := self.personality.allowed(name)) is not None:
+        if (allowed := self.personality.allowed_values(name)) is not None:
             values = [{"ValueName": value, "ValueDisplayName": display} for value, display in allowed.items()]
             entry |= {"Type": "Enumeration", "Value": values}
         elif "range" in spec:
@@ -119,14 +124,14 @@ class Registry:
             entry["DefaultValue"] = spec["value"]
         return entry
 
-    def _menus(self) -> list[dict[str, Any]]:
-        menus = sorted({_menu(spec) for spec in self.personality.attributes.values()})
+    def _build_menus(self) -> list[dict[str, Any]]:
+        menus = sorted({_menu_name(spec) for spec in self.personality.attributes.values()})
         return [
             {"MenuName": menu, "DisplayName": menu, "MenuPath": f"./{menu}", "Hidden": False, "ReadOnly": False}
             for menu in menus
         ]
 
-    def _dependency(self, rule: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_dependency(self, rule: Mapping[str, Any]) -> dict[str, Any]:
         conditions = []
         for position, (parent, condition, value) in enumerate(rule["when"]):
             terms = {"MapTerms": "AND"} if position else {}
@@ -137,9 +142,9 @@ class Registry:
         return {"DependencyFor": target, "Type": "Map", "Dependency": {"MapFrom": conditions, **mapped}}
 
 
-def _menu(spec: Mapping[str, Any]) -> str:
+def _menu_name(spec: Mapping[str, Any]) -> str:
     return str(spec.get("menu", "MiscSettings"))
 
 
-def _holds(rule: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+def _conditions_hold(rule: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     return all(_COMPARE[condition](values[parent], value) for parent, condition, value in rule["when"])

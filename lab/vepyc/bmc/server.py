@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The server: TLS, HTTP, and the log of what clients have asked for."""
+"""The server: TLS, HTTP, and a log of all requests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from .accounts import Accounts
-from .errors import Refused
+from .errors import RefusedRequest
 from .host import Host
 from .requests import Answer, Requests
-from .tls import Tls
+from .tls import TlsFiles
 
 _MOST_BYTES = 1 << 20
 _IDLE_SECONDS = 30
@@ -26,86 +26,86 @@ _IDLE_SECONDS = 30
 
 @dataclass(frozen=True)
 class Request:
-    """A line of the log. It holds no password and no token."""
+    """A line of the log, without passwords and tokens."""
 
     method: str
     path: str
     status: int
     auth: str  # `basic`, `session N`, or nothing
     body: Mapping[str, Any] | None = None  # of a PATCH or POST
-    headers: Mapping[str, str] | None = None  # those about content and conditions
+    headers: Mapping[str, str] | None = None  # only those in Handler._LOGGED_HEADERS
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on the loopback address."""
+    """An HTTPS server on the loopback address."""
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, host: Host, accounts: Accounts, tls: Tls, port: int) -> None:
+    def __init__(self, host: Host, accounts: Accounts, tls: TlsFiles, port: int) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self.host = host
         self.requests = Requests(host, accounts)
-        self.context = tls.context()
+        self.context = tls.build_context()
         self.log: list[Request] = []
         self.ending = threading.Event()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Greet in the connection's own thread, so that a client that says nothing keeps nobody waiting."""
+        """Do the TLS handshake in the connection's own thread, so that a silent client blocks no other."""
         request.settimeout(_IDLE_SECONDS)
         try:
             with self.context.wrap_socket(request, server_side=True) as secure:
                 super().finish_request(secure, client_address)
         except (ssl.SSLError, OSError):
-            pass  # a client that does not trust the certificate, or has gone
+            pass  # the client does not trust the certificate, or has left
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """Handles the requests of a connection."""
 
     protocol_version = "HTTP/1.1"
     server: Server
-    _KEPT: ClassVar = ("If-Match", "Accept-Encoding", "Content-Type", "OData-Version")
+    _LOGGED_HEADERS: ClassVar = ("If-Match", "Accept-Encoding", "Content-Type", "OData-Version")
 
-    def _serve(self) -> None:
+    def _serve_request(self) -> None:
         if self.server.host.faults.silent:
             self.server.ending.wait()
             self.close_connection = True
             return
         auth, body = "", None
         try:
-            body = self._body()
+            body = self._read_body()
             path, _, query = self.path.partition("?")
             if query.startswith("$"):
-                raise Refused(501, "QueryNotSupported")
-            answer, auth = self.server.requests.answer(self.command, path, self.headers, body)
-        except Refused as error:
-            answer, auth = Answer(error.status, error.body(), error.headers), error.auth
+                raise RefusedRequest(501, "QueryNotSupported")
+            answer, auth = self.server.requests.answer_request(self.command, path, self.headers, body)
+        except RefusedRequest as error:
+            answer, auth = Answer(error.status, error.error_document(), error.headers), error.auth
         if isinstance(body, dict) and "Password" in body:
             body = {**body, "Password": "********"}
-        kept = {name: self.headers[name] for name in self._KEPT if name in self.headers}
-        self.server.log.append(Request(self.command, self.path, answer.status, auth, body or None, kept))
-        self._send(answer)
+        logged_headers = {name: self.headers[name] for name in self._LOGGED_HEADERS if name in self.headers}
+        self.server.log.append(Request(self.command, self.path, answer.status, auth, body or None, logged_headers))
+        self._send_answer(answer)
 
-    do_GET = do_HEAD = do_PATCH = do_POST = do_PUT = do_DELETE = _serve
+    do_GET = do_HEAD = do_PATCH = do_POST = do_PUT = do_DELETE = _serve_request
 
-    def _body(self) -> Any:
+    def _read_body(self) -> Any:
         length = int(self.headers.get("Content-Length") or 0)
         if length > _MOST_BYTES:
             self.close_connection = True
-            raise Refused(413, "GeneralError")
+            raise RefusedRequest(413, "GeneralError")
         data = self.rfile.read(length)
         if self.command not in ("PATCH", "POST", "PUT"):
             return None
         try:
             body = json.loads(data) if data else {}
         except ValueError:
-            raise Refused(400, "MalformedJSON") from None
+            raise RefusedRequest(400, "MalformedJSON") from None
         if not isinstance(body, dict):
-            raise Refused(400, "MalformedJSON")
+            raise RefusedRequest(400, "MalformedJSON")
         return body
 
-    def _send(self, answer: Answer) -> None:
+    def _send_answer(self, answer: Answer) -> None:
         data = answer.text.encode() or (b"" if answer.document is None else json.dumps(answer.document).encode())
         self.send_response(answer.status)
         self.send_header("OData-Version", "4.0")
@@ -115,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if data:
             self.send_header("Content-Type", "application/xml" if answer.text else "application/json; charset=utf-8")
-            if self._zipped(answer):
+            if self._needs_gzip(answer):
                 data = gzip.compress(data)
                 self.send_header("Content-Encoding", "gzip")
         if answer.status != 204:
@@ -124,11 +124,11 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _zipped(self, answer: Answer) -> bool:
-        """Registries are large, and some vendors send nothing but gzip, whatever the client accepts."""
+    def _needs_gzip(self, answer: Answer) -> bool:
+        """True for a registry if the client accepts gzip, or the vendor always sends gzip."""
         registry = answer.document is not None and "RegistryEntries" in answer.document
         always = self.server.host.personality["registry"].get("gzip") == "always"
         return registry and (always or "gzip" in (self.headers.get("Accept-Encoding") or ""))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing on stderr: `Server.log` has it all."""
+        """Print nothing to stderr, because `Server.log` has all requests."""

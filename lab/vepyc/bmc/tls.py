@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A certificate authority of the server's own, made at its start, so that clients really check certificates."""
+"""A certificate authority for a server, made at its start, so that clients really check certificates."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ authorityKeyIdentifier=keyid
 
 
 @dataclass(frozen=True)
-class Tls:
-    """The files of one server."""
+class TlsFiles:
+    """The certificate files of a server."""
 
     ca: Path  # for clients
     certificate: Path
@@ -38,16 +38,16 @@ class Tls:
         """SHA-256 of the server's certificate, as people pin it: 64 digits in lower case."""
         return hashlib.sha256(ssl.PEM_cert_to_DER_cert(self.certificate.read_text())).hexdigest()
 
-    def context(self) -> ssl.SSLContext:
-        """What the server's sockets need."""
+    def build_context(self) -> ssl.SSLContext:
+        """Return the context for the server's sockets."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self.key)
         return context
 
 
-def make(folder: Path) -> Tls:
-    """Make an authority and a certificate for 127.0.0.1 in a folder, unless they are there."""
-    files = Tls(folder / "ca.pem", folder / "server.pem", folder / "server.key")
+def ensure_tls_files(folder: Path) -> TlsFiles:
+    """Return the files of an authority and a certificate for 127.0.0.1; make them first if they are missing."""
+    files = TlsFiles(folder / "ca.pem", folder / "server.pem", folder / "server.key")
     if files.certificate.exists():
         return files
     authority, request, extensions = folder / "ca.key", folder / "server.csr", folder / "server.ext"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a GET finds: every resource of the service, made of the machine's state at that moment."""
+"""The resources of the service, which a GET builds from the machine's state at that moment."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .host import Host
 
 ROOT = "/redfish/v1"
 SESSIONS = f"{ROOT}/SessionService/Sessions"
-#: What may be read by anybody, as the standard has it.
-OPEN = ("/redfish", ROOT, f"{ROOT}/odata", f"{ROOT}/$metadata")
+#: Paths that need no authentication, by the standard.
+PUBLIC_PATHS = ("/redfish", ROOT, f"{ROOT}/odata", f"{ROOT}/$metadata")
 Document = dict[str, Any]
 
 
@@ -35,75 +35,89 @@ class Tree:
         self.uuid = str(uuid.uuid5(uuid.NAMESPACE_URL, self.system))
         self._documents: dict[str, Callable[[], Document]] = {
             "/redfish": lambda: {"v1": f"{ROOT}/"},
-            ROOT: self._root,
-            f"{ROOT}/odata": self._odata,
-            f"{ROOT}/Systems": lambda: _collection(f"{ROOT}/Systems", "ComputerSystem", [self.system]),
-            self.system: self._system,
-            self.bios: self._bios,
-            f"{ROOT}/Managers": lambda: _collection(f"{ROOT}/Managers", "Manager", [self.manager]),
-            self.manager: self._manager,
-            f"{ROOT}/Registries": lambda: _collection(
-                f"{ROOT}/Registries", "MessageRegistryFile", [] if host.faults.no_registry else [self._registry_file]
+            ROOT: self._build_root,
+            f"{ROOT}/odata": self._build_odata,
+            f"{ROOT}/Systems": lambda: _build_collection(f"{ROOT}/Systems", "ComputerSystem", [self.system]),
+            self.system: self._build_system,
+            self.bios: self._build_bios,
+            f"{ROOT}/Managers": lambda: _build_collection(f"{ROOT}/Managers", "Manager", [self.manager]),
+            self.manager: self._build_manager,
+            f"{ROOT}/Registries": lambda: _build_collection(
+                f"{ROOT}/Registries",
+                "MessageRegistryFile",
+                [] if host.faults.no_registry else [self._registry_file_path],
             ),
-            f"{ROOT}/SessionService": self._session_service,
-            SESSIONS: lambda: _collection(SESSIONS, "Session", [f"{SESSIONS}/{name}" for name in accounts.sessions]),
-            f"{ROOT}/AccountService": self._account_service,
-            f"{ROOT}/AccountService/Accounts": lambda: _collection(
+            f"{ROOT}/SessionService": self._build_session_service,
+            SESSIONS: lambda: _build_collection(
+                SESSIONS, "Session", [f"{SESSIONS}/{name}" for name in accounts.sessions]
+            ),
+            f"{ROOT}/AccountService": self._build_account_service,
+            f"{ROOT}/AccountService/Accounts": lambda: _build_collection(
                 f"{ROOT}/AccountService/Accounts", "ManagerAccount", [f"{ROOT}/AccountService/Accounts/1"]
             ),
-            f"{ROOT}/AccountService/Accounts/1": self._account,
-            f"{ROOT}/AccountService/Roles": lambda: _collection(
+            f"{ROOT}/AccountService/Accounts/1": self._build_account,
+            f"{ROOT}/AccountService/Roles": lambda: _build_collection(
                 f"{ROOT}/AccountService/Roles", "Role", [f"{ROOT}/AccountService/Roles/Administrator"]
             ),
-            f"{ROOT}/AccountService/Roles/Administrator": self._role,
+            f"{ROOT}/AccountService/Roles/Administrator": self._build_role,
         }
 
     @property
-    def _registry_file(self) -> str:
+    def _registry_file_path(self) -> str:
         return f"{ROOT}/Registries/{self.data['registry']['name']}"
 
-    def get(self, path: str) -> Document | None:
-        """The resource of this path, if there is one."""
+    def find_resource(self, path: str) -> Document | None:
+        """Return the resource of this path, None if there is none."""
         if path in self._documents:
             return self._documents[path]()
         host, bios = self.host, self.host.bios
         if path == self.pending:
-            return self._settings() if bios.made and (bios.pending or not host.faults.pending_404) else None
-        if not host.faults.no_registry and path == self._registry_file:
-            return self._locations()
+            return (
+                self._build_settings()
+                if bios.has_pending_object and (bios.pending or not host.faults.pending_404)
+                else None
+            )
+        if not host.faults.no_registry and path == self._registry_file_path:
+            return self._build_registry_file()
         if not host.faults.no_registry and path == self.registry:
-            return {"@odata.id": self.registry, **bios.registry.document(bios.active)}
+            return {"@odata.id": self.registry, **bios.registry.build_document(bios.active)}
         folder, _, name = path.rpartition("/")
         if folder == SESSIONS and name in self.accounts.sessions:
-            return _node(path, "Session.v1_7_0.Session", "User Session", UserName=self.accounts.sessions[name].user)
+            return _build_resource(
+                path, "Session.v1_7_0.Session", "User Session", UserName=self.accounts.sessions[name].user
+            )
         if self.data["jobs"]:
-            return self._job(path, folder, name)
+            return self._find_job(path, folder, name)
         return None
 
-    def _root(self) -> Document:
-        links = {name: _link(f"{ROOT}/{name}") for name in ("Systems", "Managers", "Registries", "SessionService")}
+    def _build_root(self) -> Document:
+        links = {
+            name: _build_link(f"{ROOT}/{name}") for name in ("Systems", "Managers", "Registries", "SessionService")
+        }
         extra = {"Vendor": self.data["vendor"], "Product": self.data["product"], "UUID": self.uuid}
         return {
-            **_node(f"{ROOT}/", "ServiceRoot.v1_16_0.ServiceRoot", "Root Service", Id="RootService"),
+            **_build_resource(f"{ROOT}/", "ServiceRoot.v1_16_0.ServiceRoot", "Root Service", Id="RootService"),
             "RedfishVersion": "1.17.0",
             **extra,
             **links,
-            "AccountService": _link(f"{ROOT}/AccountService"),
-            "Links": {"Sessions": _link(SESSIONS)},
+            "AccountService": _build_link(f"{ROOT}/AccountService"),
+            "Links": {"Sessions": _build_link(SESSIONS)},
             "ProtocolFeaturesSupported": {"SelectQuery": False, "FilterQuery": False, "OnlyMemberQuery": False},
         }
 
-    def _odata(self) -> Document:
+    def _build_odata(self) -> Document:
         names = ("Systems", "Managers", "Registries", "SessionService", "AccountService")
         value = [{"name": name, "kind": "Singleton", "url": f"{ROOT}/{name}"} for name in ("Service", *names)]
         value[0]["url"] = f"{ROOT}/"
         return {"@odata.context": f"{ROOT}/$metadata", "value": value}
 
-    def _system(self) -> Document:
+    def _build_system(self) -> Document:
         host = self.host
-        last = "MemoryInitializationStarted" if host.in_post else "OSRunning" if host.on else "None"
-        found = _node(self.system, "ComputerSystem.v1_20_1.ComputerSystem", "System", SystemType="Physical")
-        found |= {
+        last = "MemoryInitializationStarted" if host.is_in_post else "OSRunning" if host.on else "None"
+        document = _build_resource(
+            self.system, "ComputerSystem.v1_20_1.ComputerSystem", "System", SystemType="Physical"
+        )
+        document |= {
             "Manufacturer": self.data["manufacturer"],
             "Model": self.data["model"],
             "UUID": self.uuid,
@@ -112,8 +126,8 @@ class Tree:
             "BootProgress": {"LastState": last},
             "Status": {"State": "Enabled" if host.on else "Disabled", "Health": "OK"},
             "ProcessorSummary": {"Count": 1, "Model": self.data["processor"]},
-            "Bios": _link(self.bios),
-            "Links": {"ManagedBy": [_link(self.manager)]},
+            "Bios": _build_link(self.bios),
+            "Links": {"ManagedBy": [_build_link(self.manager)]},
             "Actions": {
                 "#ComputerSystem.Reset": {
                     "target": f"{self.system}/Actions/ComputerSystem.Reset",
@@ -122,106 +136,119 @@ class Tree:
             },
         }
         if self.data.get("oem_post"):
-            state = "InPost" if host.in_post else "FinishedPost" if host.on else "PowerOff"
-            found["Oem"] = {self.data["oem_post"]: {"PostState": state}}
-        return found
+            state = "InPost" if host.is_in_post else "FinishedPost" if host.on else "PowerOff"
+            document["Oem"] = {self.data["oem_post"]: {"PostState": state}}
+        return document
 
-    def _bios(self) -> Document:
+    def _build_bios(self) -> Document:
         bios = self.host.bios
-        found = _node(self.bios, "Bios.v1_2_1.Bios", "BIOS Configuration Current Settings")
-        found["Attributes"] = bios.shown_active()
-        found["@odata.etag"] = bios.etag(bios.shown_active() | bios.pending)
+        document = _build_resource(self.bios, "Bios.v1_2_1.Bios", "BIOS Configuration Current Settings")
+        document["Attributes"] = bios.active_attributes()
+        document["@odata.etag"] = bios.compute_etag(bios.active_attributes() | bios.pending)
         if not self.host.faults.no_registry:
-            found["AttributeRegistry"] = self.data["registry"]["name"]
-        found["Actions"] = {"#Bios.ResetBios": {"target": f"{self.bios}/Actions/Bios.ResetBios"}}
-        found["ResetBiosToDefaultsPending"] = bios.defaults_pending
+            document["AttributeRegistry"] = self.data["registry"]["name"]
+        document["Actions"] = {"#Bios.ResetBios": {"target": f"{self.bios}/Actions/Bios.ResetBios"}}
+        document["ResetBiosToDefaultsPending"] = bios.defaults_pending
         if self.pending != self.bios and not self.host.faults.no_settings_link:
-            settings: Document = {"@odata.type": "#Settings.v1_3_5.Settings", "SettingsObject": _link(self.pending)}
+            settings: Document = {
+                "@odata.type": "#Settings.v1_3_5.Settings",
+                "SettingsObject": _build_link(self.pending),
+            }
             settings["SupportedApplyTimes"] = self.data["apply_times"]
             if bios.messages:
                 settings |= {"Messages": bios.messages, "Time": "2026-01-01T00:00:00Z"}
-            found["@Redfish.Settings"] = settings
-        return found
+            document["@Redfish.Settings"] = settings
+        return document
 
-    def _settings(self) -> Document:
-        shown = self.host.bios.shown_pending()
-        found = _node(self.pending, "Bios.v1_2_1.Bios", "BIOS Configuration Pending Settings")
-        found["Attributes"] = shown
-        found["@odata.etag"] = self.host.bios.etag(shown)
-        found["AttributeRegistry"] = self.data["registry"]["name"]
+    def _build_settings(self) -> Document:
+        shown = self.host.bios.pending_attributes()
+        document = _build_resource(self.pending, "Bios.v1_2_1.Bios", "BIOS Configuration Pending Settings")
+        document["Attributes"] = shown
+        document["@odata.etag"] = self.host.bios.compute_etag(shown)
+        document["AttributeRegistry"] = self.data["registry"]["name"]
         if self.data["jobs"]:
             target = f"{self.pending}/Actions/Oem/DellManager.ClearPending"
-            found["Actions"] = {"Oem": {"#DellManager.ClearPending": {"target": target}}}
-        return found
+            document["Actions"] = {"Oem": {"#DellManager.ClearPending": {"target": target}}}
+        return document
 
-    def _manager(self) -> Document:
-        found = _node(self.manager, "Manager.v1_19_0.Manager", "Manager", ManagerType="BMC", FirmwareVersion="1.0")
-        found["Links"] = {"ManagerForServers": [_link(self.system)]}
+    def _build_manager(self) -> Document:
+        document = _build_resource(
+            self.manager, "Manager.v1_19_0.Manager", "Manager", ManagerType="BMC", FirmwareVersion="1.0"
+        )
+        document["Links"] = {"ManagerForServers": [_build_link(self.system)]}
         if self.data["jobs"]:
-            found["Links"]["Oem"] = {"Dell": {"Jobs": _link(self.jobs)}}
-        return found
+            document["Links"]["Oem"] = {"Dell": {"Jobs": _build_link(self.jobs)}}
+        return document
 
-    def _locations(self) -> Document:
+    def _build_registry_file(self) -> Document:
         name = self.data["registry"]["name"]
-        found = _node(self._registry_file, "MessageRegistryFile.v1_1_3.MessageRegistryFile", "BIOS Attribute Registry")
+        document = _build_resource(
+            self._registry_file_path, "MessageRegistryFile.v1_1_3.MessageRegistryFile", "BIOS Attribute Registry"
+        )
         return {
-            **found,
+            **document,
             "Registry": name,
             "Languages": ["en"],
             "Location": [{"Language": "en", "Uri": self.registry}],
         }
 
-    def _job(self, path: str, folder: str, name: str) -> Document | None:
+    def _find_job(self, path: str, folder: str, name: str) -> Document | None:
         jobs = self.host.bios.jobs
         if path == self.jobs:
-            return _collection(self.jobs, "DellJob", [f"{self.jobs}/{job}" for job in jobs])
+            return _build_collection(self.jobs, "DellJob", [f"{self.jobs}/{job}" for job in jobs])
         if folder not in (self.jobs, f"{ROOT}/TaskService/Tasks") or name not in jobs:
             return None
         job = jobs[name]
         if folder == self.jobs:
-            found = _node(path, "DellJob.v1_5_0.DellJob", "Configure: BIOS.Setup.1-1", JobType="BIOSConfiguration")
-            return {**found, "JobState": job.state, "PercentComplete": job.percent, "Message": f"Job {job.state}."}
+            document = _build_resource(
+                path, "DellJob.v1_5_0.DellJob", "Configure: BIOS.Setup.1-1", JobType="BIOSConfiguration"
+            )
+            return {**document, "JobState": job.state, "PercentComplete": job.percent, "Message": f"Job {job.state}."}
         state = "Completed" if job.state == "Completed" else "Starting"
-        return _node(path, "Task.v1_7_1.Task", "Task", TaskState=state, TaskStatus="OK")
+        return _build_resource(path, "Task.v1_7_1.Task", "Task", TaskState=state, TaskStatus="OK")
 
-    def _session_service(self) -> Document:
+    def _build_session_service(self) -> Document:
         path = f"{ROOT}/SessionService"
-        found = _node(path, "SessionService.v1_1_9.SessionService", "Session Service", ServiceEnabled=True)
-        return {**found, "SessionTimeout": 1800, "Sessions": _link(SESSIONS)}
+        document = _build_resource(path, "SessionService.v1_1_9.SessionService", "Session Service", ServiceEnabled=True)
+        return {**document, "SessionTimeout": 1800, "Sessions": _build_link(SESSIONS)}
 
-    def _account_service(self) -> Document:
+    def _build_account_service(self) -> Document:
         path = f"{ROOT}/AccountService"
-        found = _node(path, "AccountService.v1_15_0.AccountService", "Account Service", ServiceEnabled=True)
-        found |= {"AccountLockoutThreshold": self.accounts.lock_after, "MinPasswordLength": 8}
-        return {**found, "Accounts": _link(f"{path}/Accounts"), "Roles": _link(f"{path}/Roles")}
+        document = _build_resource(
+            path, "AccountService.v1_15_0.AccountService", "Account Service", ServiceEnabled=True
+        )
+        document |= {"AccountLockoutThreshold": self.accounts.lock_after, "MinPasswordLength": 8}
+        return {**document, "Accounts": _build_link(f"{path}/Accounts"), "Roles": _build_link(f"{path}/Roles")}
 
-    def _account(self) -> Document:
+    def _build_account(self) -> Document:
         path = f"{ROOT}/AccountService/Accounts/1"
-        found = _node(path, "ManagerAccount.v1_12_0.ManagerAccount", "User Account", UserName=self.accounts.user)
-        found |= {"Password": None, "Enabled": True, "Locked": self.accounts.locked, "RoleId": "Administrator"}
+        document = _build_resource(
+            path, "ManagerAccount.v1_12_0.ManagerAccount", "User Account", UserName=self.accounts.user
+        )
+        document |= {"Password": None, "Enabled": True, "Locked": self.accounts.is_locked, "RoleId": "Administrator"}
         return {
-            **found,
-            "@odata.etag": f'"{int(self.accounts.locked)}"',
+            **document,
+            "@odata.etag": f'"{int(self.accounts.is_locked)}"',
             "AccountTypes": ["Redfish"],
-            "Links": {"Role": _link(f"{ROOT}/AccountService/Roles/Administrator")},
+            "Links": {"Role": _build_link(f"{ROOT}/AccountService/Roles/Administrator")},
         }
 
-    def _role(self) -> Document:
+    def _build_role(self) -> Document:
         path = f"{ROOT}/AccountService/Roles/Administrator"
         privileges = ["Login", "ConfigureManager", "ConfigureUsers", "ConfigureComponents", "ConfigureSelf"]
-        found = _node(path, "Role.v1_3_2.Role", "Administrator", IsPredefined=True, RoleId="Administrator")
-        return {**found, "AssignedPrivileges": privileges}
+        document = _build_resource(path, "Role.v1_3_2.Role", "Administrator", IsPredefined=True, RoleId="Administrator")
+        return {**document, "AssignedPrivileges": privileges}
 
 
-def _link(path: str) -> dict[str, str]:
+def _build_link(path: str) -> dict[str, str]:
     return {"@odata.id": path}
 
 
-def _node(path: str, kind: str, name: str, **more: Any) -> Document:
-    return {"@odata.id": path, "@odata.type": f"#{kind}", "Id": path.rpartition("/")[2], "Name": name, **more}
+def _build_resource(path: str, kind: str, name: str, **properties: Any) -> Document:
+    return {"@odata.id": path, "@odata.type": f"#{kind}", "Id": path.rpartition("/")[2], "Name": name, **properties}
 
 
-def _collection(path: str, kind: str, members: list[str]) -> Document:
+def _build_collection(path: str, kind: str, members: list[str]) -> Document:
     name = f"{kind}Collection"
-    found: Document = {"@odata.id": path, "@odata.type": f"#{name}.{name}", "Name": f"{kind} Collection"}
-    return {**found, "Members": [_link(member) for member in members], "Members@odata.count": len(members)}
+    document: Document = {"@odata.id": path, "@odata.type": f"#{name}.{name}", "Name": f"{kind} Collection"}
+    return {**document, "Members": [_build_link(member) for member in members], "Members@odata.count": len(members)}

@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Leaves out one setting after the other, measures what that does, and puts all back."""
+"""Ablations: each setting is removed in turn, its effect is measured, and all settings are restored."""

@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The archive on a host from which ``sovereign-epyc bench`` measures.
+"""The archive of Python modules on a host that ``sovereign-epyc bench`` runs.
 
-It holds all that measuring needs, also what the engine of the host has, so that modules of two versions never run
-together. It lies in the folder of the engine, and goes with it.
+The archive has every module that a benchmark imports, also modules of the host tool, so that modules of two versions
+never run together. It is in the folder of the host tool, and is removed with the folder.
 """
 
 from __future__ import annotations
@@ -14,48 +13,48 @@ import io
 import os
 import zipfile
 
-from .._io import sources, textfile
-from .._io.paths import COMMAND
-from .._io.sources import BENCH, BENCH_PACKAGE, PACKAGE
+from .._io import module_sources, textfile
+from .._io.module_sources import BENCH, BENCH_PACKAGE, PACKAGE
+from .._io.paths import HOST_TOOL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What needs Ansible is not of use on the host.
+#: Modules that import Ansible, and so would fail on a host without Ansible.
 LEFT_OUT = ("_ansible", "_knob_module")
 
 
-def put(root: str = "/") -> bool:
-    """Have the archive on a host that has the engine, made of the modules that run now; return whether it is new."""
-    if not os.path.exists(textfile.under(root, COMMAND)):
+def install_benchmark_archive(root: str = "/") -> bool:
+    """Install the archive of the running modules where the host tool is installed; return whether that changed it."""
+    if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
         return False
-    path = textfile.under(root, BENCH)
-    # The doors to files take texts; this one is no text, and comes out byte for byte.
-    data = _zipped().decode("utf-8", "surrogateescape")
-    if textfile.read(path) == data:
+    path = textfile.path_in_tree(root, BENCH)
+    # textfile takes only texts; a text with surrogate escapes is written as the same bytes.
+    data = _build_zip_archive().decode("utf-8", "surrogateescape")
+    if textfile.read_text(path) == data:
         return False
-    textfile.replace(path, data, inherit=False)
+    textfile.write_file(path, data, keep_owner=False)
     return True
 
 
-def differing(root: str = "/") -> list[str]:
-    """Return the modules that run now and that the engine of a host has otherwise."""
-    package = textfile.under(root, PACKAGE)
-    there = ((path, text, textfile.read(f"{package}/{path}")) for path, text in _own())
-    return [path for path, text, found in there if found not in (None, text)]
+def modules_unlike_host_tool(root: str = "/") -> list[str]:
+    """Return the paths of running modules that differ from the same modules of the host tool."""
+    package = textfile.path_in_tree(root, PACKAGE)
+    modules = _list_running_module_sources()
+    return [path for path, text in modules if textfile.read_text(f"{package}/{path}") not in (None, text)]
 
 
-def _own() -> Iterator[tuple[str, str]]:
+def _list_running_module_sources() -> Iterator[tuple[str, str]]:
     top = __import__(__package__.rpartition(".")[0], fromlist=[""])
-    return sources.below(top.__path__, LEFT_OUT)
+    return module_sources.list_module_sources(top.__path__, LEFT_OUT)
 
 
-def _zipped() -> bytes:
-    """Return the archive, the same bytes of the same modules."""
+def _build_zip_archive() -> bytes:
+    """Return the archive as bytes; equal modules give equal bytes."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, text in sorted([("__init__.py", ""), *_own()]):
+        for path, text in sorted([("__init__.py", ""), *_list_running_module_sources()]):
             entry = zipfile.ZipInfo(f"{BENCH_PACKAGE}/{path}")
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16

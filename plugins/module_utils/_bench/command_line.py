@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command ``sovereign-epyc bench``: the benchmark of playbooks/benchmark.yml, on the host and without a controller.
+"""The command ``sovereign-epyc bench``, which runs a benchmark on the host without a controller.
 
 Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured.
 """
@@ -17,12 +16,12 @@ from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io.kernelfs import KernelFS
 from .._io.store import Store
-from .._knobs.desired import stored
+from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.printable import escape_lines
 from . import archive, benchmark
-from .asked import LIMIT, ROUNDS, Asked
-from .benchmark_report import Benchmark, report
-from .prompts import TOKENS
+from .load.prompts import DEFAULT_TOKENS
+from .load.request import ANSWER_TIMEOUT, ROUNDS, MeasuringRequest
+from .reports.benchmark_report import BenchmarkResult, render_benchmark_report
 from .run import FOLDER
 
 TYPE_CHECKING = False
@@ -31,24 +30,24 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-class _Parser(argparse.ArgumentParser):
+class _BadRequestParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadRequest(f"{message}. 'sovereign-epyc bench --help' lists the options.")
 
 
-def install() -> None:
-    """Have this command on a host that has the engine."""
-    archive.put()
+def install_command() -> None:
+    """Install the command on a host that has the host tool."""
+    archive.install_benchmark_archive()
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure an instance of this host, print its report, and return the exit code."""
     try:
-        given = vars(_parser().parse_args(list(arguments)))
-        _refuse_other_engine()
+        given = vars(_build_argument_parser().parse_args(list(arguments)))
+        _require_version_of_host_tool()
         store = Store(read_only=True)
-        host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
-        path, document = benchmark.measure(host, Asked(given), _tell)
+        host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
+        path, document = benchmark.run_benchmark(host, MeasuringRequest(given), _print_progress_to_stderr)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
@@ -59,41 +58,54 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"Interrupted. The rounds that were measured until now are in a file in {FOLDER}.\n")
         return 1
     sys.stdout.write(
-        json.dumps(document, indent=1, sort_keys=True) + "\n" if given["json"] else escape_lines(report(document))
+        json.dumps(document, indent=1, sort_keys=True) + "\n"
+        if given["json"]
+        else escape_lines(render_benchmark_report(document))
     )
     sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
-    return 0 if Benchmark(document).counts else 2
+    return 0 if BenchmarkResult(document).counts else 2
 
 
-def _refuse_other_engine() -> None:
-    if archive.differing():
+def _require_version_of_host_tool() -> None:
+    """Raise BadRequest where the host tool has another version than this archive."""
+    if archive.modules_unlike_host_tool():
         raise BadRequest(
-            "The engine of this host has another version than what measures here: run playbooks/site.yml and then "
+            "The host tool has another version than the benchmark on this host: run playbooks/site.yml and then "
             "playbooks/benchmark.yml of one version of the collection."
         )
 
 
-def _tell(line: str) -> None:
+def _print_progress_to_stderr(line: str) -> None:
     sys.stderr.write(f"{escape_lines(line)}\n")
     sys.stderr.flush()
 
 
-def _parser() -> _Parser:
-    """Return the parser. Its options are those of the module llama_benchmark, which says more on each."""
+def _build_argument_parser() -> _BadRequestParser:
+    """Return the parser; the module llama_benchmark has the same options, and describes them."""
     about = "Measure what an instance of this host does. The service is not changed, and is busy for some minutes."
-    parser = _Parser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
+    parser = _BadRequestParser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
     add: Any = parser.add_argument
     add("instance", nargs="?", help="its name; may be left out where the host has only one")
     add("--rounds", metavar="N", help=f"rounds that have to count, {ROUNDS} by default")
-    add("--streams", metavar="N,N", type=_list, help="prompts sent at once, beside one; by default as many as slots")
-    add("--kinds", metavar="KIND,KIND", type=_list, help="only prompts of these kinds: prose, code_edit, summary")
+    add(
+        "--streams",
+        metavar="N,N",
+        type=_split_at_commas,
+        help="prompts sent at once, beside one; by default as many as slots",
+    )
+    add(
+        "--kinds",
+        metavar="KIND,KIND",
+        type=_split_at_commas,
+        help="only prompts of these kinds: prose, code_edit, summary",
+    )
     add("--prompts", metavar="FILE", help="prompts of your own, each line a JSON object with 'text'")
-    add("--tokens", metavar="N", help=f"tokens of an answer, {TOKENS} by default")
-    add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {LIMIT} by default")
+    add("--tokens", metavar="N", help=f"tokens of an answer, {DEFAULT_TOKENS} by default")
+    add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {ANSWER_TIMEOUT} by default")
     add("--output", metavar="FILE", help=f"file for the document of the run; by default a new one in {FOLDER}")
     add("--json", action="store_true", help="print the document of the run, not its report")
     return parser
 
 
-def _list(text: str) -> list[str]:
+def _split_at_commas(text: str) -> list[str]:
     return [word for word in text.split(",") if word]

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run that goes on: a lock, so that there is only one on a host, and a file that says how far it is.
+"""The lock that allows one run at a time on a host, and the file with the present step of the run.
 
-A module itself says nothing until it ends.
+A module returns nothing before its end, so the controller shows the progress from this file.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ FILE, LOCK = "/run/sovereign-epyc/benchmark", "/run/sovereign-epyc/benchmark.loc
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Hold the lock of all runs on this host; BadRequest where another one goes on."""
+def hold_run_lock() -> Iterator[None]:
+    """Hold the lock of all runs on this host; BadRequest while another run holds it."""
     os.makedirs(os.path.dirname(LOCK), 0o755, exist_ok=True)
     with open(LOCK, "w", encoding="utf-8") as file:
         try:
@@ -38,10 +37,10 @@ def alone() -> Iterator[None]:
 
 
 @contextmanager
-def shown() -> Iterator[Callable[[str], None]]:
-    """Return a function that puts a line into the file, which goes when the block ends."""
+def progress_file_writer() -> Iterator[Callable[[str], None]]:
+    """Yield a function that writes a line into the progress file, which is removed when the block ends."""
     os.makedirs(os.path.dirname(FILE), 0o755, exist_ok=True)
     try:
-        yield lambda line: textfile.replace(FILE, f"{line}\n")
+        yield lambda line: textfile.write_file(FILE, f"{line}\n")
     finally:
-        textfile.remove(FILE)
+        textfile.remove_file(FILE)

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run and its file: what all kinds of runs write down first and last."""
+"""A run and its document: the first and the last steps of every benchmark, ablation and tuning."""
 
 from __future__ import annotations
 
@@ -11,10 +10,11 @@ import time
 
 from .._errors import BadRequest, TuningError
 from .._io.store import HOME
-from . import document as documents
-from . import fingerprint, memory
-from .bandwidth import cache
-from .meter import step_aside
+from .documents import run_document as documents
+from .memory import instance_memory
+from .memory.bandwidth import l3_cache_bytes
+from .sampling.meter import move_off_instance_cpus
+from .target import fingerprint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,64 +22,72 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .asked import Asked
-    from .target import Target
+    from .load.request import MeasuringRequest
+    from .target.measured_instance import MeasuredInstance
 
 FOLDER = f"{HOME}/benchmarks"
 
 
 class Run:
-    """A run that has begun: its ``path`` and ``document``, and ``settings``, which the host had then."""
+    """A run that has begun; ``settings`` are the settings of the host at the beginning of the run."""
 
     def __init__(
-        self, host: Host, target: Target, asked: Asked, arms: list[dict[str, Any]], seed: int = 0, **plan: Any
+        self,
+        host: Host,
+        target: MeasuredInstance,
+        request: MeasuringRequest,
+        arms: list[dict[str, Any]],
+        seed: int = 0,
+        **plan: Any,
     ) -> None:
-        """Begin; nothing is written before the first ``save``. BadRequest where its file is there already."""
+        """Begin a run without writing its file; BadRequest where the file exists already."""
         self.host = host
         self.target = target
-        #: Whether another program goes on with the document, and ends it.
-        self.goes_on = False
-        started = now()
+        #: Whether the run continues after a boot, so that another call of the module ends the document.
+        self.continues_after_boot = False
+        started = format_current_utc_time()
         stamp = started.replace(":", "").replace("-", "")
-        self.path = asked.output or f"{FOLDER}/{target.name}-{stamp}.json"
+        self.path = request.output or f"{FOLDER}/{target.name}-{stamp}.json"
         if os.path.lexists(self.path):
             raise BadRequest(f"{self.path} is there already, and is left as it is: give this run a file of its own.")
-        if asked.output is None:
+        if request.output is None:
             os.makedirs(FOLDER, 0o700, exist_ok=True)
-        shown = fingerprint.of(host, target, asked.all)
-        self.settings = shown["settings"]
-        identity, caches = f"{target.name[:20]}-{stamp}", cache(host.topology, target.cpus)
-        self.document = documents.new(identity, target.name, started, seed, shown, arms, caches, **plan)
+        host_facts = fingerprint.read_fingerprint(host, target, request.all_prompts)
+        self.settings = host_facts["settings"]
+        identity, caches = f"{target.name[:20]}-{stamp}", l3_cache_bytes(host.topology, target.cpus)
+        self.document = documents.new_run_document(
+            identity, target.name, started, seed, host_facts, arms, caches, **plan
+        )
 
-    def prepare(self, tell: Callable[[str], None]) -> None:
-        """Leave the instance its CPUs, and measure the bandwidth of its memory while it is idle."""
-        self.document["remarks"] += [*self.target.remarks, *step_aside(self.host, self.target.cpus)]
-        tell("it measures the bandwidth of the memory")
-        found = memory.measure(self.host, self.target)
-        self.document["bandwidth"].append(memory.record(found))
-        if not found.measured:
-            self.document["remarks"] += found.reasons
+    def leave_cpus_and_measure_bandwidth(self, report_step: Callable[[str], None]) -> None:
+        """Move this process off the CPUs of the instance, and measure the bandwidth of its idle memory."""
+        self.document["remarks"] += [*self.target.remarks, *move_off_instance_cpus(self.host, self.target.cpus)]
+        report_step("it measures the bandwidth of the memory")
+        bandwidth = instance_memory.measure_instance_bandwidth(self.host, self.target)
+        self.document["bandwidth"].append(instance_memory.bandwidth_to_run_record(bandwidth))
+        if not bandwidth.measured:
+            self.document["remarks"] += bandwidth.reasons
 
     def save(self) -> None:
-        """Write down what is known so far."""
-        documents.save(self.path, self.document)
+        """Write the document to its file."""
+        documents.save_document(self.path, self.document)
 
-    def end(self, restored: bool = True) -> None:
-        """Write down the end. ``restored`` says whether all but the settings is as it was, which are looked at here.
+    def finish_document(self, restored: bool = True) -> None:
+        """Write the end of the run into the document, unless the run continues after a boot.
 
-        The end stays open where the run goes on.
+        ``restored`` is whether the instance runs as before; the settings of the host are compared here.
         """
         try:
-            samples = [one for one in self.document["samples"] if one["arm"] in memory.AS_PLANNED]
-            self.document["steps"] = memory.steps(self.target, samples)
+            samples = [sample for sample in self.document["samples"] if sample["arm"] in instance_memory.AS_PLANNED]
+            self.document["steps"] = instance_memory.compute_step_read_bytes(self.target, samples)
         except TuningError as error:
-            self.document["remarks"].append(memory.unread(error))
-        restored = restored and fingerprint.settings(self.host) == self.settings
-        if not (self.goes_on and restored):
-            self.document.update(restored=restored, ended=now())
+            self.document["remarks"].append(instance_memory.unreadable_model_remark(error))
+        restored = restored and fingerprint.read_values_of_stored_settings(self.host) == self.settings
+        if not (self.continues_after_boot and restored):
+            self.document.update(restored=restored, ended=format_current_utc_time())
         self.save()
 
 
-def now() -> str:
-    """Return the time as documents have it."""
+def format_current_utc_time() -> str:
+    """Return the present time in the format of run documents, as 2026-11-25T20:15:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,42 +1,46 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What to do about something that is not as configured: a playbook or a command of the host, as a sentence.
+"""The repair of a finding as a sentence: which playbook to run, or which command on the host.
 
-It stands apart from the words for settings, because modules that judge no setting say it of the units of instances.
+This file is apart from words.py, so that modules that only check units need not load the words of all settings.
 """
 
 from __future__ import annotations
 
-#: A repair that begins with this is a playbook; any other is a command for the host.
+#: The prefix of the names of playbooks. A repair without it is a command for the host.
 PLAYBOOKS = "sovereign.epyc."
 
 
-def repair_of_unit(address: str) -> tuple[str, list[str], str]:
-    """Return role, variables and repairing play of the address of a unit: an instance, or a worker."""
+def role_variables_and_repair_of_unit(address: str) -> tuple[str, list[str], str]:
+    """Return the role, the variables and the repair for the address of a unit of an instance or a worker."""
     parts = address.partition(":")[2].split("/")
     if any(part.startswith("vllm-") for part in parts):
-        return "vllm", ["vllm_instances"], "sovereign.epyc.vllm"
+        return "vllm", ["epyc_vllm_instances"], "sovereign.epyc.vllm"
     if any(part.startswith("llama-") for part in parts):
-        return "llama", ["llama_instances"], "sovereign.epyc.site --tags llama"
+        return "llama", ["epyc_llama_instances"], "sovereign.epyc.site --tags llama"
     return "group", [], "sovereign.epyc.group"
 
 
-def describe_step(repair: str) -> str:
-    """Return a repair as the end of a sentence, such as "run site.yml --tags cat"; an empty text for no repair."""
-    if repair.startswith(PLAYBOOKS):
+def is_playbook(repair: str) -> bool:
+    """Return True if a repair is a playbook with its options, False for a command of the host, or no repair."""
+    return repair.startswith(PLAYBOOKS)
+
+
+def repair_to_words(repair: str) -> str:
+    """Return a repair in words, such as "run site.yml --tags cat"; "" for no repair."""
+    if is_playbook(repair):
         name, dummy, options = repair[len(PLAYBOOKS) :].partition(" ")
         return f"run {name}.yml {options}".rstrip()
     return f"run '{repair}' on the host" if repair else ""
 
 
-def as_sentence(step: str) -> str:
-    """Return a step as a sentence; an empty text for none."""
+def capitalize_and_end_step(step: str) -> str:
+    """Return a step as a sentence, with a capital and a full stop; "" for no step."""
     return f"{step[:1].upper()}{step[1:]}." if step else ""
 
 
-def advise_on_unit(unit: str) -> str:
-    """Return what to do about a unit that does not run: where its reason is, and what starts it."""
-    step = as_sentence(describe_step(repair_of_unit(f"llama:{unit}")[2]))
+def stopped_unit_advice(unit: str) -> str:
+    """Return the advice for a unit that does not run: where its journal is, and what starts it."""
+    step = capitalize_and_end_step(repair_to_words(role_variables_and_repair_of_unit(f"llama:{unit}")[2]))
     return f"'journalctl -u {unit}' says why. {step}"

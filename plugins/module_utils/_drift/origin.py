@@ -1,24 +1,23 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a setting comes from: the variable of the inventory that decides on it."""
+"""Finds the variable of the inventory that decides the value of a setting."""
 
 from __future__ import annotations
 
-from .._knobs.catalogue import ROLES, row_of
+from .._knobs.catalogue import ROLES, find_knob_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._knobs.catalogue import RoleOf
 
 
-def variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
-    """Return the variable that decides on a setting, an empty text where none of ours does.
+def find_deciding_variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
+    """Return the variable that decides the value of a setting; "" where no variable of a role decides the value.
 
-    ``role_of`` returns the role of a CPU in the plan, which names the variables of frequencies and prefetchers.
+    ``role_of`` returns the role of a CPU in the plan: frequencies and prefetchers have a variable for each role.
     """
-    row, rest = row_of(address), address.partition(":")[2]
+    row, rest = find_knob_row(address), address.partition(":")[2]
     if request not in ROLES or not rest or row is None:
         return ""
-    return row.variable(rest, wanted, role_of)
+    return row.find_inventory_variable(rest, wanted, role_of)

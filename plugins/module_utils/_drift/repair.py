@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Puts back what has drifted, in the layers of some roles, and stops where somebody else sets the same again and again.
+"""Repairs drift in the layers of some roles, and gives up a setting that somebody else changes again and again.
 
-A repair applies the stored request again, so that it needs no inventory and restarts nothing. What waits for a reboot
-is left alone. When each setting was repaired is written down: one that was repaired so often within a day is left as it
-is from then on, until the day is over, and the metrics of the host say so.
+A repair applies the stored requests again, so it needs no inventory and restarts nothing. Settings that wait for a
+reboot are not repaired. The times of all repairs are stored on the host: a setting that was repaired too often within a
+day is given up until the day is over, and a metric of the host names it.
 """
 
 from __future__ import annotations
@@ -16,12 +15,13 @@ from contextlib import nullcontext
 
 from .._errors import BadRequest, TuningError
 from .._io.store import REPAIRS, TRIAL
-from .._knobs import history
-from .._knobs.application import Application
+from .._knobs.apply_stored import StoredApplication
 from .._knobs.catalogue import KNOBS
+from .._knobs.history import history_file
+from .._notation.shape import ANY
 from . import survey as surveys
 from . import words
-from .verdict import DRIFT, has_place
+from .verdict import DRIFT, is_single_setting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,33 +30,31 @@ if TYPE_CHECKING:
 
     from .._io.kernelfs import KernelFS
     from .._io.store import Store
-    from .._knobs.knob import Change
+    from .._knobs.protocol.knob import Change
     from .findings import Finding
     from .metrics import Sample
 
-    #: Checks the host again, as survey.of_host does.
-    Look = Callable[..., surveys.Survey]
+    #: A function with the parameters of survey.check_host.
+    HostCheck = Callable[..., surveys.Survey]
 
-DAY = 86400
-#: How often one setting is repaired within a day.
+DAY_SECONDS = 86400
+#: The largest number of repairs of a setting within a day.
 MOST = 2
-#: The roles whose settings are in force at once, and change nothing that a reboot or a restart would be needed for.
+#: The roles whose settings take effect at once, without a reboot of the host or a restart of a service.
 ROLES = tuple(
     sorted({role for row in KNOBS.values() if not row.needs_reboot for role in row.roles.values()} - {"grub_params"})
 )
 GIVEN_UP = "sovereign_epyc_repair_given_up"
 HELP = {GIVEN_UP: "A setting that was repaired so often in a day that it is left as it is: somebody else sets it."}
-SHAPE = {"most": int, "repairs": {"*": list}}
+SHAPE = {"most": int, "repairs": {ANY: list}}
 
 
 class Repair:
-    """What was repaired, or would be: ``changes``, and the findings that were ``repaired``, ``given_up`` or ``left``.
+    """The result of a repair, or with ``check`` its prediction: the changes, and each finding by its outcome.
 
-    ``left_alone`` are findings that are not the work of this repair. ``remarks`` are sentences on what failed or could
-    not be done. ``check`` says that nothing was repaired, only looked at. ``roles`` are those that were asked for.
+    ``left`` are findings whose repair failed, or that have their request in common with a ``given_up`` finding.
+    ``left_alone`` are findings that a repair of these ``roles`` does not try. ``remarks`` are sentences on failures.
     """
-
-    __slots__ = ("changes", "check", "coverage", "given_up", "left", "left_alone", "remarks", "repaired", "roles")
 
     def __init__(self, check: bool = False, roles: Collection[str] = ROLES) -> None:
         self.check = check
@@ -67,152 +65,167 @@ class Repair:
         self.left: list[Finding] = []
         self.left_alone: list[Finding] = []
         self.remarks: list[str] = []
-        #: How many settings of each layer had which status before the repair.
+        #: The number of settings before the repair, by layer and status.
         self.coverage: dict[str, dict[str, int]] = {}
 
     @property
-    def clean(self) -> bool:
-        """Return whether the host is as it was asked for, or the roles of a repair of some; a check repairs nothing."""
-        whole = set(self.roles) == set(ROLES)
-        beside = [one for one in self.left_alone if whole or one.role in self.roles]
-        return not (self.given_up or self.left or beside or self.remarks or (self.check and self.repaired))
+    def is_clean(self) -> bool:
+        """Return whether the host is as configured; where only some roles were repaired, their layers alone count."""
+        all_roles = set(self.roles) == set(ROLES)
+        unrepaired = [finding for finding in self.left_alone if all_roles or finding.role in self.roles]
+        return not (self.given_up or self.left or unrepaired or self.remarks or (self.check and self.repaired))
 
     def to_dict(self) -> dict[str, list[dict[str, object]]]:
-        """Return the findings as plain data, by what became of them."""
+        """Return the findings as plain data, by their outcome."""
         names = ("repaired", "given_up", "left", "left_alone")
-        return {name: [one.to_dict() for one in getattr(self, name)] for name in names}
+        return {name: [finding.to_dict() for finding in getattr(self, name)] for name in names}
 
-    def lines(self) -> list[str]:
-        """Return what people should know, a line for each finding."""
+    def format_outcome_lines(self) -> list[str]:
+        """Return a line for people for each finding, followed by the remarks."""
         done = "would be repaired" if self.check else "was repaired"
-        lines = [f"{_named(one)}: {done}, {one.found} -> {one.wanted}" for one in self.repaired]
+        lines = [f"{_format_title(row)}: {done}, {row.found} -> {row.wanted}" for row in self.repaired]
         lines += [
-            f"{_named(one)}: given up, it is {one.found} again and should be {one.wanted}. Somebody else sets it: find "
-            "out who, or change what the inventory asks for"
-            for one in self.given_up
+            f"{_format_title(row)}: given up, it is {row.found} again and should be {row.wanted}. Somebody else sets "
+            "it: find out who, or change what the inventory asks for"
+            for row in self.given_up
         ]
-        lines += [f"{_named(one)}: left, it is {one.found} and should be {one.wanted}" for one in self.left]
-        lines += [f"Left alone: {words.line(one.to_dict())}" for one in self.left_alone]
+        lines += [f"{_format_title(row)}: left, it is {row.found} and should be {row.wanted}" for row in self.left]
+        lines += [f"Left alone: {words.format_finding_with_step(row.to_dict())}" for row in self.left_alone]
         return [*lines, *self.remarks] or ["Nothing was to be repaired."]
 
 
-def repair(
+def repair_drift(
     fs: KernelFS,
     store: Store,
     roles: Collection[str],
-    most: int = MOST,
+    max_repairs_per_day: int = MOST,
     check: bool = False,
     clock: Any = time,
-    look: Look | None = None,
+    check_host: HostCheck = surveys.check_host,
 ) -> Repair:
-    """Repair what has drifted in the layers of these roles; with ``check`` only say what would be.
+    """Repair drift in the layers of these roles, and return the result; with ``check`` only predict the result.
 
-    ``look`` checks the host, as survey.of_host does by default; what it finds beside the work of this repair is left
-    alone, and named. BadRequest for a role whose settings are not repaired so. A setting is repaired ``most`` times
-    within a day.
+    Raises BadRequest for a role whose settings cannot be repaired without a reboot or a restart.
     """
-    look = look or surveys.of_host
     if other := sorted(set(roles) - set(ROLES)):
         raise BadRequest(
-            f"{other[0]} is not repaired by itself; {', '.join(ROLES)} are. What needs a reboot or a restart, and what "
-            "is not of this collection, is for site.yml and for somebody who looks."
+            f"{other[0]} is not repaired by itself; {', '.join(ROLES)} are. Apply settings that need a reboot or a "
+            "restart with site.yml, and repair settings of other programs by hand."
         )
-    with nullcontext() if check else store.lock():
+    with nullcontext() if check else store.hold_lock():
         outcome = Repair(check, roles)
-        if store.has(TRIAL):
+        if store.has_file(TRIAL):
             outcome.remarks.append(f"Nothing is repaired while {surveys.UNDER_TRIAL}.")
             return outcome
-        survey = look(fs, store=store)
-        found, outcome.coverage = survey.findings(), survey.coverage()
-        wrong = [one for one in found if _can_repair(one, roles)]
-        outcome.left_alone = [one for one in found if one not in wrong]
-        past = _past(store, clock.time())
-        outcome.given_up = [one for one in wrong if _often(one, past) >= most]
-        held = {one.request for one in outcome.given_up}
-        outcome.left = [one for one in wrong if one.request in held and one not in outcome.given_up]
-        outcome.repaired = [one for one in wrong if one.request not in held]
+        survey = check_host(fs, store=store)
+        findings, outcome.coverage = survey.list_findings(), survey.count_by_layer()
+        repairable = [finding for finding in findings if _can_repair_without_reboot(finding, roles)]
+        outcome.left_alone = [finding for finding in findings if finding not in repairable]
+        past = _load_repair_times_of_last_day(store, clock.time())
+        outcome.given_up = [
+            finding for finding in repairable if _count_repairs_of_finding(finding, past) >= max_repairs_per_day
+        ]
+        blocked = {finding.request for finding in outcome.given_up}
+        outcome.left = [row for row in repairable if row.request in blocked and row not in outcome.given_up]
+        outcome.repaired = [finding for finding in repairable if finding.request not in blocked]
         if outcome.repaired:
             store.require_writable()
         if outcome.repaired and not check:
-            # Before the kernel is written: what cannot be counted could be repaired again and again.
-            _note(store, past, most, outcome.repaired, clock.time())
+            # Repairs are counted before the kernel is written: an uncounted repair could be repeated without end.
+            _save_repair_times(store, past, max_repairs_per_day, outcome.repaired, clock.time())
             tried = len(outcome.repaired)
-            _apply(fs, store, roles, outcome, look)
-            unwritten = history.note(store, history.REPAIR, {change.address for change in outcome.changes})
+            _apply_requests_and_check_again(fs, store, roles, outcome, check_host)
+            addresses = {change.address for change in outcome.changes}
+            unwritten = history_file.record_finished_run(store, history_file.REPAIR, addresses)
             outcome.remarks += [unwritten] if unwritten else []
             if len(outcome.repaired) < tried:
-                _correct_note(store, past, most, outcome, clock.time())
+                _save_only_successful_repairs(store, past, max_repairs_per_day, outcome, clock.time())
     return outcome
 
 
-def families(store: Store, found: Iterable[Finding], clock: Any = time) -> dict[str, list[Sample]]:
-    """Return the metrics: a sample for each finding that is not repaired any more."""
+def given_up_settings_metric(store: Store, findings: Iterable[Finding], clock: Any = time) -> dict[str, list[Sample]]:
+    """Return the metric of given-up settings: a sample for each such finding; empty where no setting is given up."""
     most = store.load_cache(REPAIRS, SHAPE).get("most", MOST)
-    past = _past(store, clock.time())
+    past = _load_repair_times_of_last_day(store, clock.time())
     samples: list[Sample] = [
-        ({"layer": one.layer, "what": one.what, "where": one.where, "role": one.role}, 1)
-        for one in found
-        if one.status == DRIFT and _often(one, past) >= most
+        ({name: getattr(finding, name) for name in ("layer", "what", "where", "role")}, 1)
+        for finding in findings
+        if finding.status == DRIFT and _count_repairs_of_finding(finding, past) >= most
     ]
     return {GIVEN_UP: samples} if samples else {}
 
 
-def _can_repair(finding: Finding, roles: Collection[str]) -> bool:
-    """Return whether a repair of these roles puts it right: it is not in force, can be at once, and is stored."""
+def _can_repair_without_reboot(finding: Finding, roles: Collection[str]) -> bool:
+    """Return whether a repair of these roles can put the settings of a finding in force at once."""
     return (
         finding.role in roles
         and finding.live == DRIFT
         and not finding.pending_reboot
         and not KNOBS[finding.layer].needs_reboot
-        and all(map(has_place, finding.addresses))
+        and all(map(is_single_setting, finding.addresses))
     )
 
 
-def _apply(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, look: Look) -> None:
-    """Apply the requests of what is to be repaired, and look again."""
-    work = Application(fs, store, only={one.request for one in outcome.repaired})
-    work.run()
+def _apply_requests_and_check_again(
+    fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, check_host: HostCheck
+) -> None:
+    """Apply the requests of the findings to repair, check the host again, and sort the findings by their outcome."""
+    work = StoredApplication(fs, store, only={finding.request for finding in outcome.repaired})
+    work.apply_requests()
     outcome.changes, outcome.remarks = work.changes, [*work.failures, *work.unsupported]
+    tried = outcome.repaired
     try:
-        found = look(fs, store=store).findings()
-        still = {address for one in found if _can_repair(one, roles) for address in one.addresses}
+        wrong = [
+            finding
+            for finding in check_host(fs, store=store).list_findings()
+            if _can_repair_without_reboot(finding, roles)
+        ]
     except TuningError as error:
         outcome.remarks.append(f"{len(work.changes)} settings were changed, and cannot be looked at again: {error}")
-        still = {address for one in outcome.repaired for address in one.addresses}
-    outcome.left += [one for one in outcome.repaired if still & set(one.addresses)]
-    outcome.repaired = [one for one in outcome.repaired if not still & set(one.addresses)]
+        wrong = tried
+    wrong_addresses = {address for finding in wrong for address in finding.addresses}
+    outcome.left += [finding for finding in tried if wrong_addresses & set(finding.addresses)]
+    outcome.repaired = [finding for finding in tried if not wrong_addresses & set(finding.addresses)]
 
 
-def _past(store: Store, now: float) -> dict[str, list[float]]:
-    """Return by address when it was repaired within the last day; also what is ahead, of a clock that went back."""
-    kept: Mapping[str, Sequence[float]] = store.load_cache(REPAIRS, SHAPE).get("repairs", {})
+def _load_repair_times_of_last_day(store: Store, now: float) -> dict[str, list[float]]:
+    """Return the times of the repairs of the last day by address; times in the future count, as a clock may go back."""
+    stored: Mapping[str, Sequence[float]] = store.load_cache(REPAIRS, SHAPE).get("repairs", {})
     recent = {
-        address: [moment for moment in moments if isinstance(moment, (int, float)) and moment > now - DAY]
-        for address, moments in kept.items()
+        address: [moment for moment in moments if isinstance(moment, (int, float)) and moment > now - DAY_SECONDS]
+        for address, moments in stored.items()
     }
     return {address: moments for address, moments in recent.items() if moments}
 
 
-def _often(finding: Finding, past: Mapping[str, Sequence[float]]) -> int:
-    return max((len(past.get(address, ())) for address in finding.addresses), default=0)
+def _count_repairs_of_finding(finding: Finding, repair_times: Mapping[str, Sequence[float]]) -> int:
+    return max((len(repair_times.get(address, ())) for address in finding.addresses), default=0)
 
 
-def _note(store: Store, past: Mapping[str, list[float]], most: int, repaired: Iterable[Finding], now: float) -> None:
-    """Write down that these findings are repaired now, beside the repairs of the last day."""
-    repairs = {address: list(moments) for address, moments in past.items()}
-    for one in repaired:
-        for address in one.addresses:
+def _save_repair_times(
+    store: Store,
+    repair_times: Mapping[str, list[float]],
+    max_repairs_per_day: int,
+    repaired: Iterable[Finding],
+    now: float,
+) -> None:
+    """Save the repairs of the last day and those of these findings now."""
+    repairs = {address: list(moments) for address, moments in repair_times.items()}
+    for finding in repaired:
+        for address in finding.addresses:
             repairs.setdefault(address, []).append(round(now))
-    store.save(REPAIRS, {"most": most, "repairs": repairs})
+    store.save_document(REPAIRS, {"most": max_repairs_per_day, "repairs": repairs})
 
 
-def _correct_note(store: Store, past: Mapping[str, list[float]], most: int, outcome: Repair, now: float) -> None:
-    """Count only what was repaired in the end; where that cannot be written, what was tried counts, with a remark."""
+def _save_only_successful_repairs(
+    store: Store, earlier_repair_times: Mapping[str, list[float]], max_repairs_per_day: int, outcome: Repair, now: float
+) -> None:
+    """Save only the repairs that succeeded; where that fails, add a remark that attempts count as repairs."""
     try:
-        _note(store, past, most, outcome.repaired, now)
+        _save_repair_times(store, earlier_repair_times, max_repairs_per_day, outcome.repaired, now)
     except TuningError as error:
         outcome.remarks.append(f"{error} So what could not be repaired counts as repaired there.")
 
 
-def _named(finding: Finding) -> str:
+def _format_title(finding: Finding) -> str:
     return f"{finding.what} ({finding.where})" if finding.where else finding.what

@@ -1,21 +1,21 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole-host drift check: the verdicts on all that is stored, and on the store itself."""
+"""The drift check of a whole host: verdicts on all stored requests, and on the stored files themselves."""
 
 from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io.store import TRIAL, Store
-from .._knobs import history
-from .._knobs.desired import INTENT, stored
-from .._knobs.ledger import Ledger
+from .._knobs.address_kinds import RUN
+from .._knobs.history import history_file
+from .._knobs.protocol.ledger import Ledger
+from .._knobs.protocol.stored_requests import INTENT, load_stored_requests
 from . import findings
-from .judge import away, survey, why_not_at_boot
-from .requested import REQUESTS, layers_of_host, missing_layers
-from .verdict import DRIFT, OK, Verdict, unknown
+from .judge import boot_service_failure_reason, judge_requests, judge_roles_with_offline_cpus
+from .requested import REQUESTS_OF_LAYER, judge_layers_without_requests, list_requested_layers
+from .verdict import DRIFT, OK, Verdict, unreadable_address_verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,54 +25,52 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
     from .requested import Layers
 
-NOTHING = "nothing is stored on this host: site.yml has never run here, or everything was put back"
+NOTHING_STORED = "nothing is stored on this host: site.yml has never run here, or everything was put back"
 UNDER_TRIAL = (
     "an ablation or a tuning goes on, or did not end, so settings may differ from the stored ones; look again when it "
     "has ended, or end it with 'sovereign-epyc settle'"
 )
-OTHER_INTENT = "the boot service plans with the intent that is stored, and the inventory has another one"
+DIFFERENT_INTENT = "the boot service plans with the intent that is stored, and the inventory has another one"
 
 
 class Survey:
-    """What a check found out."""
+    """The verdicts of a check of one host."""
 
-    def __init__(self, host: Host, verdicts: list[Verdict], boot: str = "") -> None:
+    def __init__(self, host: Host, verdicts: list[Verdict], boot_failure: str = "") -> None:
         self.host = host
         self.verdicts = verdicts
-        #: Why nothing will be applied at the next boot.
-        self.boot = boot
+        #: Why the boot service will apply nothing at the next boot; "" if it will work.
+        self.boot_failure = boot_failure
 
     @property
-    def clean(self) -> bool:
-        """Return whether nothing is wrong and nothing unknown."""
-        return all(verdict.clean for verdict in self.verdicts)
+    def is_clean(self) -> bool:
+        """Return True if every setting is as configured, now and after a boot."""
+        return all(verdict.is_clean for verdict in self.verdicts)
 
-    def findings(self) -> list[findings.Finding]:
-        """Return what is not as configured."""
-        return findings.findings(self.verdicts, self.boot, self.host)
+    def list_findings(self) -> list[findings.Finding]:
+        return findings.group_into_findings(self.verdicts, self.boot_failure, self.host)
 
-    def settings(self) -> dict[str, int]:
-        """Return how many settings of all layers have which status."""
-        return findings.sum_of_layers(self.coverage())
+    def count_by_status(self) -> dict[str, int]:
+        return findings.sum_layer_counts_by_status(self.count_by_layer())
 
-    def coverage(self) -> dict[str, dict[str, int]]:
-        """Return by layer how many settings have which status."""
-        return findings.coverage(self.verdicts, self.boot)
+    def count_by_layer(self) -> dict[str, dict[str, int]]:
+        return findings.count_by_layer(self.verdicts, self.boot_failure)
 
 
-def of_host(
+def check_host(
     fs: KernelFS,
     requests: Mapping[str, Mapping[str, Any]] | None = None,
     intent: Mapping[str, Any] | None = None,
     store: Store | None = None,
     remarks: list[str] | None = None,
-    more: Sequence[Verdict] = (),
+    extra_verdicts: Sequence[Verdict] = (),
     layers: Layers | None = None,
 ) -> Survey:
-    """Check requests under an intent; what is not given is taken from the store. ``remarks`` is as for judge.survey.
+    """Return the verdicts on ``requests`` under ``intent``; by default, both are those that the host has stored.
 
-    ``more`` are verdicts on what is not stored for the boot service. ``layers`` are those of site.yml that must be on
-    this host; without them, those that its newest run was asked for.
+    The remarks of knobs are appended to ``remarks``. ``extra_verdicts`` are verdicts of the caller, such as those on
+    units of instances. ``layers`` are the layers of site.yml that the host should have, by default the layers of its
+    newest run. Raises BadRequest for a malformed request.
     """
     for request, options in (requests or {}).items():
         if not isinstance(request, str) or not isinstance(options, dict):
@@ -80,70 +78,68 @@ def of_host(
                 f"requests: {request} is no request: say a dictionary of options by the name of a knob, as sysfs/numa."
             )
     store = store or Store(read_only=True)
-    stored_intent, stored_requests = stored(store)
+    stored_intent, stored_requests = load_stored_requests(store)
     host = Host(fs, stored_intent if intent is None else intent, stored=True)
-    run = _unfinished_run(store)
-    if store.has(TRIAL):
-        return Survey(host, [*run, unknown("", "desired:", UNDER_TRIAL)])
-    asked, boot = layers_of_host(store, layers), why_not_at_boot(host)
-    given = stored_requests if requests is None else requests
-    verdicts = survey(host, store, given, remarks)
-    if not verdicts and (not asked or asked.keys() & REQUESTS.keys()):
-        return Survey(host, [*run, unknown("", "desired:", NOTHING), *more])
-    missing = missing_layers(host, given, asked, boot)
+    run = _judge_unfinished_run(store)
+    if store.has_file(TRIAL):
+        return Survey(host, [*run, unreadable_address_verdict("", "desired:", UNDER_TRIAL)])
+    requested_layers, boot = list_requested_layers(store, layers), boot_service_failure_reason(host)
+    checked_requests = stored_requests if requests is None else requests
+    verdicts = judge_requests(host, store, checked_requests, remarks)
+    if not verdicts and (not requested_layers or requested_layers.keys() & REQUESTS_OF_LAYER.keys()):
+        return Survey(host, [*run, unreadable_address_verdict("", "desired:", NOTHING_STORED), *extra_verdicts])
+    missing = judge_layers_without_requests(host, checked_requests, requested_layers, boot)
     if verdicts:
-        verdicts += _ledger(Ledger(store, fs))
-    if intent is not None and verdicts and not _same(intent, stored_intent):
-        verdicts.append(_other_intent(intent, stored_intent))
-    return Survey(host, [*run, *missing, *verdicts, *away(host), *more], boot)
+        verdicts += _judge_damaged_ledger(Ledger(store, fs))
+    if intent is not None and verdicts and not _intents_equal(intent, stored_intent):
+        verdicts.append(_verdict_on_different_intent(intent, stored_intent))
+    return Survey(host, [*run, *missing, *verdicts, *judge_roles_with_offline_cpus(host), *extra_verdicts], boot)
 
 
-def _unfinished_run(store: Store) -> list[Verdict]:
-    """Return the verdict on a run of site.yml that began on this host and did not end; nothing where all have ended."""
-    run = history.unfinished_run(store)
+def _judge_unfinished_run(store: Store) -> list[Verdict]:
+    """Return a drift verdict on a run of site.yml that began on this host and did not end, if there is one."""
+    run = history_file.load_unfinished_run(store)
     if run is None:
         return []
-    verdict = Verdict("", f"{findings.RUN}:site", "ended")
+    verdict = Verdict("", f"{RUN}:site", "ended")
     verdict.found, verdict.at_boot = "did not end", "did not end"
     verdict.live = verdict.persistent = DRIFT
-    verdict.reason = run.sentence()
+    verdict.reason = run.unfinished_message()
     return [verdict]
 
 
-def _ledger(ledger: Ledger) -> list[Verdict]:
-    """Look at the originals too: else their damage would only show when they are needed."""
+def _judge_damaged_ledger(ledger: Ledger) -> list[Verdict]:
+    """Return an unknown verdict on a damaged ledger, so that the damage is seen before an undo needs the ledger."""
     try:
-        flaw = ledger.flaw()
+        damage = ledger.damaged_copy_reason()
     except TuningError as error:
-        return [unknown("", findings.LOST, str(error))]
-    return [unknown("", "ledger:copy", flaw)] if flaw else []
+        return [unreadable_address_verdict("", findings.LOST_LEDGER, str(error))]
+    return [unreadable_address_verdict("", "ledger:copy", damage)] if damage else []
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two intents mean the same; what is left out has its default."""
-    if one == other:
-        return True
+def _intents_equal(intent: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return True if two intents are equal after defaults are filled in."""
     try:
-        return _asked(one) == _asked(other)
+        return intent == other or _intent_with_defaults_to_list(intent) == _intent_with_defaults_to_list(other)
     except TuningError:
-        return False  # The requests that need the plan report what is wrong with it.
+        return False  # An intent that cannot be parsed has verdicts with the reason, one for each request on the plan.
 
 
-def _asked(raw: Mapping[str, Any]) -> list[object]:
+def _intent_with_defaults_to_list(options: Mapping[str, Any]) -> list[object]:
     from .._host.intent import Intent
 
-    intent = Intent.parse(raw)
+    intent = Intent.from_options(options)
     amounts = [place.l3 for place in (intent.draft, intent.verify)] + [intent.default_l3]
     places = [(place.unit, place.count) for place in (intent.draft, intent.verify)]
     shares = [amount and (amount.kind, amount.number) for amount in amounts]
     return [intent.housekeeping_cores, intent.housekeeping_per, *places, *shares]
 
 
-def _other_intent(intent: Mapping[str, Any], stored_intent: Mapping[str, Any]) -> Verdict:
+def _verdict_on_different_intent(intent: Mapping[str, Any], stored_intent: Mapping[str, Any]) -> Verdict:
     import json
 
     verdict = Verdict("", INTENT, json.dumps(intent, sort_keys=True))
     verdict.found = verdict.at_boot = json.dumps(stored_intent, sort_keys=True)
     verdict.live, verdict.persistent = OK, DRIFT
-    verdict.reason = OTHER_INTENT
+    verdict.reason = DIFFERENT_INTENT
     return verdict

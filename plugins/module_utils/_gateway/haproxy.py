@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HAProxy at its sockets: which servers there are, in which state, on how many requests they work, and commands for it.
+"""HAProxy through its sockets: its servers, their states and loads, and commands that set states.
 
-After a reload the worker before goes on until its last request has ended, so it is asked and told the same.
+After a reload, the old worker process runs until its last request has ended, so both workers get the commands.
 
 Source: management.txt of HAProxy, "show servers state", "show stat", "set server"; "show proc" of the master's socket.
 """
@@ -12,7 +11,8 @@ Source: management.txt of HAProxy, "show servers state", "show stat", "set serve
 from __future__ import annotations
 
 from .._errors import Absent, TuningError
-from .._io import local_socket
+from .._io import unix_socket
+from .._io.blocks import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 #: Bits of srv_admin_state: forced into maintenance, disabled in the configuration, forced into drain.
 MAINT, CONFIGURED, DRAIN = 1, 4, 8
-#: What HAProxy says of servers only: of all processes, type 4, all of them.
+#: The command for statistics of all servers (type 4) of all proxies.
 COUNTERS = "show stat -1 4 -1"
 
 
 class Server:
-    """A server of a backend. ``fields`` are those of "show servers state"."""
-
-    __slots__ = ("admin", "backend", "fields", "name")
+    """A server of a backend, from the fields of "show servers state"."""
 
     def __init__(self, fields: dict[str, str]) -> None:
         self.fields = fields
@@ -36,93 +34,92 @@ class Server:
         self.admin = int(fields["srv_admin_state"])
 
     @property
-    def address(self) -> str:
-        """How commands name it."""
+    def backend_and_server_name(self) -> str:
+        """The server's name in commands: BACKEND/NAME."""
         return f"{self.backend}/{self.name}"
 
     @property
     def host(self) -> str:
-        """The host of the inventory, which stands before the name of the instance."""
+        """The host of the inventory, which is the first part of the server's name."""
         return self.name.rpartition(":")[0]
 
     @property
-    def fixed(self) -> bool:
-        """Whether the configuration keeps it out of service, and nobody has put it back since."""
+    def is_out_of_service_by_configuration(self) -> bool:
+        """Whether the configuration takes the server out of service, and no command has put it back since."""
         return bool(self.admin & CONFIGURED and self.admin & MAINT)
 
     @property
     def state(self) -> str:
-        """The administrative state, in the word of HAProxy's command."""
+        """The administrative state, in HAProxy's word: maint, drain or ready."""
         return "maint" if self.admin & MAINT else "drain" if self.admin & DRAIN else "ready"
 
 
-class Counters:
-    """What a server has to do now, and whether it takes requests."""
-
-    __slots__ = ("usable", "waiting", "working")
+class ServerLoad:
+    """The numbers of requests that a server works on and that wait for it, and whether it takes requests."""
 
     def __init__(self, fields: dict[str, str]) -> None:
         self.working = int(fields["scur"] or 0)
         self.waiting = int(fields["qcur"] or 0)
-        self.usable = fields["status"].startswith(("UP", "no check")) and int(fields["weight"] or 0) > 0
+        self.takes_requests = fields["status"].startswith(("UP", "no check")) and int(fields["weight"] or 0) > 0
 
 
 class Haproxy:
     """The HAProxy of this host."""
 
     def __init__(self, socket: str, master: str) -> None:
-        """``socket`` is the one of its worker, with the level admin; ``master`` that of the master, if there is one."""
+        """``socket`` is the worker's socket, with level admin; ``master`` is the socket of the master process."""
         self.socket = socket
         self.master = master
 
-    def servers(self) -> list[Server]:
+    def list_servers(self) -> list[Server]:
         """Return all servers."""
         try:
-            text = local_socket.ask(self.socket, "show servers state")
+            text = unix_socket.query_socket(self.socket, "show servers state")
         except Absent as error:
             raise Absent(
-                f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group gateway on"
-                " which gateway.yml has run?"
+                f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group epyc_gateway "
+                "on which gateway.yml has run?"
             ) from None
-        found = [Server(fields) for fields in _table(text, " ") if "srv_admin_state" in fields]
-        if not found:
+        servers = [Server(fields) for fields in _parse_haproxy_table(text, " ") if "srv_admin_state" in fields]
+        if not servers:
             raise TuningError(f"HAProxy shows no servers at {self.socket}. It says: {text.strip() or 'nothing'}")
-        return found
+        return servers
 
-    def counters(self) -> dict[str, Counters]:
-        """Return what each server has to do for the worker that takes requests now, by its address."""
-        return dict(_counters(local_socket.ask(self.socket, COUNTERS)))
+    def read_load_by_server(self) -> dict[str, ServerLoad]:
+        """Return the load of each server by BACKEND/NAME, in the current worker."""
+        return dict(_parse_load_by_server(unix_socket.query_socket(self.socket, COUNTERS)))
 
-    def in_work(self, addresses: Iterable[str]) -> int:
-        """Return on how many requests these servers work, or are to work, also for workers before a reload."""
-        tables = [self.counters(), *(dict(_counters(text)) for text in self._old(COUNTERS))]
-        found = [table[one] for one in addresses for table in tables if one in table]
-        return sum(one.working + one.waiting for one in found)
+    def count_active_and_queued_requests(self, servers: Iterable[str]) -> int:
+        """Return the number of requests that servers work on or that wait for them, in all workers."""
+        tables = [
+            self.read_load_by_server(),
+            *(dict(_parse_load_by_server(text)) for text in self._ask_old_workers(COUNTERS)),
+        ]
+        loads = [table[server] for server in servers for table in tables if server in table]
+        return sum(load.working + load.waiting for load in loads)
 
-    def tell(self, address: str, state: str) -> None:
+    def set_administrative_state(self, server: str, state: str) -> None:
         """Set the administrative state of a server."""
-        command = f"set server {address} state {state}"
-        said = local_socket.ask(self.socket, command).strip()
-        if said:
-            raise TuningError(f"HAProxy refuses '{command}'. It says: {said}")
-        # One before a reload may still have requests in its queue. It ends by itself, and may just have.
-        self._old(command)
+        command = f"set server {server} state {state}"
+        message = unix_socket.query_socket(self.socket, command).strip()
+        if message:
+            raise TuningError(f"HAProxy refuses '{command}'. It says: {message}")
+        # An old worker may still have requests in its queue.
+        self._ask_old_workers(command)
 
-    def _old(self, command: str) -> list[str]:
-        """Return what the workers say that go on after a reload until their last request has ended."""
+    def _ask_old_workers(self, command: str) -> list[str]:
+        """Send a command to the workers from before a reload, and return the answers of those that still run."""
         answers = []
-        try:
-            listed = local_socket.ask(self.master, "show proc").partition("# old workers")[2].partition("\n#")[0]
-            for line in listed.splitlines():
+        with suppress(Absent):
+            processes = unix_socket.query_socket(self.master, "show proc")
+            for line in processes.partition("# old workers")[2].partition("\n#")[0].splitlines():
                 if line[:1].isdecimal():
-                    answers.append(local_socket.ask(self.master, f"@!{line.split()[0]} {command}"))
-        except Absent:
-            return answers
+                    answers.append(unix_socket.query_socket(self.master, f"@!{line.split()[0]} {command}"))
         return answers
 
 
-def _table(text: str, separator: str) -> Iterator[dict[str, str]]:
-    """Yield the lines of a table below the one that names its fields; quotes come later than what is read here."""
+def _parse_haproxy_table(text: str, separator: str) -> Iterator[dict[str, str]]:
+    """Yield each row of a table by field. Fields that HAProxy quotes, and fields after these, are not parsed right."""
     names: list[str] = []
     for line in text.splitlines():
         if line.startswith("# "):
@@ -131,7 +128,7 @@ def _table(text: str, separator: str) -> Iterator[dict[str, str]]:
             yield dict(zip(names, line.split(separator)))
 
 
-def _counters(text: str) -> Iterator[tuple[str, Counters]]:
-    for fields in _table(text, ","):
+def _parse_load_by_server(text: str) -> Iterator[tuple[str, ServerLoad]]:
+    for fields in _parse_haproxy_table(text, ","):
         if fields.get("type") == "2":
-            yield f"{fields['pxname']}/{fields['svname']}", Counters(fields)
+            yield f"{fields['pxname']}/{fields['svname']}", ServerLoad(fields)

@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The servers of one host at a gateway: taken out of service until nothing is in work, and put back.
+"""The servers of a host at a gateway: taken out of service until they have no requests, and put back into service.
 
-HAProxy's own drain lets known conversations come on, so that it never ends where conversations keep their host: who is
-to be restarted is put into maintenance, which ends no request either.
+HAProxy's state "drain" still accepts requests of known conversations, so a host in this state may never be idle. The
+state "maint" accepts no request, and ends no request that has begun.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import time
 
 from .._errors import BadRequest, NotApplied, TuningError
 from .._io import textfile
-from . import kept
+from . import server_state_file
 from .haproxy import DRAIN, MAINT
 
 TYPE_CHECKING = False
@@ -26,133 +25,146 @@ if TYPE_CHECKING:
     from .haproxy import Haproxy, Server
 
 STATES = {"ready": 0, "drain": DRAIN, "maint": MAINT}
-#: Seconds between two looks at what is in work.
+#: Seconds between two counts of requests.
 PAUSE = 0.5
 
 
-class Member:
-    """A host at a gateway."""
+class GatewayMember:
+    """A host with its servers at a gateway."""
 
     def __init__(self, haproxy: Haproxy, file: str, host: str, clock: Any = time) -> None:
-        """``file`` is where servers are kept out of service over a reload of HAProxy."""
+        """``file`` is HAProxy's server-state-file, which keeps servers out of service after a reload of HAProxy."""
         self.haproxy = haproxy
         self.file = file
         self.host = host
         self.clock = clock
 
-    def servers(self) -> list[Server]:
-        """Return the servers of the host; BadRequest where the gateway has none."""
-        there = self.haproxy.servers()
-        # As the configuration names them.
+    def list_servers(self) -> list[Server]:
+        """Return the servers of the host; raises BadRequest where the gateway has no server of the host."""
+        all_servers = self.haproxy.list_servers()
+        # The configuration of HAProxy has a _ in place of any other character of a host's name.
         name = re.sub(r"[^A-Za-z0-9_.:-]", "_", self.host)
-        found = [one for one in there if one.host == name]
-        if not found:
-            others = sorted({one.host for one in there})
-            listed = ", ".join(others[:5]) + (", and others" if len(others) > 5 else "")
+        servers = [server for server in all_servers if server.host == name]
+        if not servers:
+            hosts = sorted({server.host for server in all_servers})
+            listed = ", ".join(hosts[:5]) + (", and others" if len(hosts) > 5 else "")
             raise BadRequest(
                 f"The gateway has no server of {self.host}, but of {listed}: run gateway.yml if the host is new, or"
                 " say the host as the inventory names it. Nothing was changed."
             )
-        return found
+        return servers
 
-    def bring(self, state: str | None, seconds: float, last: bool, check: bool) -> dict[str, Any]:
-        """Bring the host into a state, and wait for so many seconds until nothing is in work where it goes out of it.
+    def move_servers_to_state_and_report(
+        self, state: str | None, timeout: float, allow_last: bool, check: bool
+    ) -> dict[str, Any]:
+        """Set the state of the host's servers, wait until servers out of service have no requests, and return a report.
 
-        Without a state it only looks. With ``last`` it may be the last host of a model. What was taken out and still
-        has work at the end of the time is put back, with an error.
+        Without a state, the states are only reported. ``allow_last`` permits to take out the last host of a model.
+        Servers that have requests after ``timeout`` seconds are put back into service, and TuningError is raised.
         """
-        before = self.servers()
-        changes = [one for one in before if state and one.state != state and not one.fixed]
-        addresses = [one.address for one in before]
+        before = self.list_servers()
+        movable = [server for server in before if not server.is_out_of_service_by_configuration]
+        changes = [server for server in movable if state and server.state != state]
+        names = [server.backend_and_server_name for server in before]
         out = state in ("drain", "maint")
-        if out and not last:
-            self._refuse_the_last(changes)
-        at_first = self.haproxy.in_work(addresses)
+        if out and not allow_last:
+            self._refuse_last_servers_of_model(changes)
+        requests_before = self.haproxy.count_active_and_queued_requests(names)
         if state and not check:
             try:
-                self._set(changes, state)
-                if out and seconds > 0:
-                    self._wait(addresses, seconds)
-                    self._prove([one.address for one in changes], state)
+                self._save_and_set_server_states(changes, state)
+                if out and timeout > 0:
+                    self._wait_until_no_requests(names, timeout)
+                    self._require_servers_in_state([server.backend_and_server_name for server in changes], state)
             except TuningError as error:
                 if out:
-                    error.args = (f"{error} {self._put_back(changes)}",)
+                    error.args = (f"{error} {self._restore_states_and_describe(changes)}",)
                 raise
-        now = before if check else self.servers()
-        fixed = [one.name for one in before if one.fixed and state == "ready"]
+        now = before if check else self.list_servers()
+        drained = [server.name for server in before if server.is_out_of_service_by_configuration and state == "ready"]
         return {
             "changed": bool(changes),
             "diff": {
-                "before": {one.address: one.state for one in changes},
-                "after": {one.address: state for one in changes},
+                "before": {server.backend_and_server_name: server.state for server in changes},
+                "after": {server.backend_and_server_name: state for server in changes},
             },
-            "in_work": {"before": at_first, "after": self.haproxy.in_work(addresses)},
-            "servers": [{"backend": one.backend, "name": one.name, "state": one.state} for one in now],
-            "out": all(one.state != "ready" for one in now),
+            "in_work": {"before": requests_before, "after": self.haproxy.count_active_and_queued_requests(names)},
+            "servers": [{"backend": server.backend, "name": server.name, "state": server.state} for server in now],
+            "out": all(server.state != "ready" for server in now),
             "remarks": [
-                f"{name} stays out of service, because gateway_drained keeps it so: take {self.host} out of that"
+                f"{name} stays out of service, because epyc_gateway_drained keeps it so: remove {self.host} from this"
                 " variable, and run gateway.yml."
-                for name in fixed
+                for name in drained
             ],
         }
 
-    def _refuse_the_last(self, changes: Sequence[Server]) -> None:
-        """Refuse to take out of service who alone serves a model; of one that nobody serves nothing is lost."""
-        counters = self.haproxy.counters()
-        usable = [one for one in self.haproxy.servers() if one.address in counters and counters[one.address].usable]
-        ours = [one.address for one in changes]
-        for backend in sorted({one.backend for one in changes}):
-            serving = [one.address for one in usable if one.backend == backend]
-            if serving and all(address in ours for address in serving):
+    def _refuse_last_servers_of_model(self, changes: Sequence[Server]) -> None:
+        """Raise BadRequest where a model is served by these servers only."""
+        loads = self.haproxy.read_load_by_server()
+        usable = [
+            server
+            for server in self.haproxy.list_servers()
+            if server.backend_and_server_name in loads and loads[server.backend_and_server_name].takes_requests
+        ]
+        leaving = [server.backend_and_server_name for server in changes]
+        for backend in sorted({server.backend for server in changes}):
+            serving = [server.backend_and_server_name for server in usable if server.backend == backend]
+            if serving and all(name in leaving for name in serving):
                 raise BadRequest(
                     f"No host but {self.host} serves {backend} now, so its clients would get the status 503 meanwhile."
-                    " Have another host serve it, or accept that with gateway_drain_last=true (allow_last of the"
+                    " Have another host serve it, or accept that with epyc_gateway_drain_last=true (allow_last of the"
                     " module). Nothing was changed."
                 )
 
-    def _set(self, servers: Sequence[Server], state: str) -> None:
-        """Set the state of servers; the file comes first, because HAProxy may be reloaded at any time."""
-        text = textfile.read(self.file)
-        lines = {one.address: kept.line_of(one, STATES[state]) for one in servers if state != "ready"}
-        made = kept.changed(text, [one.address for one in servers], lines)
-        if servers and made != (text or kept.HEAD):
-            textfile.replace(self.file, made)
-        for one in servers:
-            self.haproxy.tell(one.address, state)
-        self._prove([one.address for one in servers], state)
+    def _save_and_set_server_states(self, servers: Sequence[Server], state: str) -> None:
+        """Set the state of servers, after writing the server-state-file: HAProxy may be reloaded at any time."""
+        text = textfile.read_text(self.file)
+        out = servers if state != "ready" else ()
+        lines = {
+            server.backend_and_server_name: server_state_file.format_server_state_line(server, STATES[state])
+            for server in out
+        }
+        new_text = server_state_file.replace_servers_in_state_file(
+            text, [server.backend_and_server_name for server in servers], lines
+        )
+        if servers and new_text != (text or server_state_file.HEAD):
+            textfile.write_file(self.file, new_text)
+        for server in servers:
+            self.haproxy.set_administrative_state(server.backend_and_server_name, state)
+        self._require_servers_in_state([server.backend_and_server_name for server in servers], state)
 
-    def _prove(self, addresses: Sequence[str], state: str) -> None:
-        """Fail where a server is in another state: somebody else sets it, too."""
-        for one in self.servers():
-            if one.address in addresses and one.state != state:
+    def _require_servers_in_state(self, names: Sequence[str], state: str) -> None:
+        """Raise NotApplied where a server is in another state, because another program sets the state too."""
+        for server in self.list_servers():
+            if server.backend_and_server_name in names and server.state != state:
                 raise NotApplied(
-                    f"{one.address} was set to {state}, and is {one.state}: something else sets it, too. An agent of"
-                    " the host that answers 'ready' does; its 'up' does not."
+                    f"{server.backend_and_server_name} was set to {state}, and is {server.state}: something else "
+                    "sets it, too. An agent check that answers 'ready' sets the state; the answer 'up' does not."
                 )
 
-    def _wait(self, addresses: Sequence[str], seconds: float) -> None:
-        """Wait until nothing is in work, seen twice: a request may be on its way from the queue to the server."""
-        end = self.clock.monotonic() + seconds
+    def _wait_until_no_requests(self, names: Sequence[str], timeout: float) -> None:
+        """Wait until two counts in succession are 0: a single count may miss a request between queue and server."""
+        end = self.clock.monotonic() + timeout
         idle = 0
         while idle < 2:
-            work = self.haproxy.in_work(addresses)
+            work = self.haproxy.count_active_and_queued_requests(names)
             idle = 0 if work else idle + 1
             if work and self.clock.monotonic() >= end:
                 raise TuningError(
-                    f"{self.host} still works on {work} {'request' if work == 1 else 'requests'} after {seconds:g}"
-                    " seconds. Give it longer with gateway_drain_timeout (timeout of the module); with 0 nothing is"
-                    " waited for, and what is in work may be lost.",
+                    f"{self.host} still works on {work} {'request' if work == 1 else 'requests'} after {timeout:g}"
+                    " seconds. Give it longer with epyc_gateway_drain_timeout (timeout of the module); with 0 nothing "
+                    "is waited for, and what is in work may be lost.",
                     in_work=work,
                 )
             self.clock.sleep(PAUSE)
 
-    def _put_back(self, changes: Sequence[Server]) -> str:
-        """Put servers back into the states that they had; return a sentence on that."""
+    def _restore_states_and_describe(self, changes: Sequence[Server]) -> str:
+        """Set servers to the states that they had before, and return a message about it."""
         if not changes:
             return "It was out of service before, and stays so."
         try:
-            for one in changes:
-                self._set([one], one.state)
+            for server in changes:
+                self._save_and_set_server_states([server], server.state)
         except TuningError:
             return "It could not be put back into service."
         return "It was put back into service."

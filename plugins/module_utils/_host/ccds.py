@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""L3 domains, and which of them are on one CCD: a CCD is a chip, and on dense ones it has two."""
+"""L3 domains grouped by CCD: a CCD is a chip with one L3 domain, or with two on dense parts."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
 
     Ccds = list[list["L3Domain"]]
 
-#: L3 domains (CCX) on one CCD by CPU family and model range, where the kernel gives no die_id.
+#: CPU family, first and last model, L3 domains (CCX) per CCD, and name, for kernels without die_id.
 #: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.
 CCX_PER_CCD = (
     (23, 0x00, 0x2F, 2, "Zen"),
@@ -25,13 +24,11 @@ CCX_PER_CCD = (
 
 
 class L3Domain:
-    """CPUs that share one L3 cache; ``id`` is the kernel's, the one that resctrl uses, None where it gives none.
+    """CPUs that share an L3 cache; ``id`` is the kernel's number, which resctrl uses, None on kernels without ids.
 
-    ``cpus`` are online. ``present`` has those too that are offline, as far as their numbers tell; where a whole domain
-    is offline, it has no id and no ``cpus``.
+    ``cpus`` are the online CPUs. ``present`` also has the offline CPUs that can be inferred from CPU numbers. A domain
+    whose CPUs are all offline has no id and no ``cpus``.
     """
-
-    __slots__ = ("bytes", "ccd", "cpus", "id", "node", "present", "socket")
 
     def __init__(self, domain_id: int | None, size: int, cpus: tuple[int, ...]) -> None:
         self.id = domain_id
@@ -42,34 +39,35 @@ class L3Domain:
         self.ccd = 0
 
 
-def by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
-    """Return the CCDs that the kernel's die ids make; domains that are offline have none, and go by their place."""
+def group_domains_by_die_id(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
+    """Return the CCDs by the kernel's die ids; offline domains, which have no die id, are grouped by their order."""
     groups = [[domain for domain in domains if dies.get(domain) == die] for die in dict.fromkeys(dies.values())]
-    placed = _in_turn(domains, max(len(group) for group in groups))
+    placed = _group_in_order(domains, max(len(group) for group in groups))
     online = [frozenset(domain for domain in ccd if domain in dies) for ccd in placed]
     known = {frozenset(group) for group in groups}
-    # Where the places of the domains do not tell the same as the ids, the ids alone are believed.
+    # Where the order of the domains contradicts the die ids, only the die ids count.
     ccds = placed if {ccd for ccd in online if ccd} == known else groups
     return sorted(ccds, key=lambda ccd: ccd[0].present[0])
 
 
-def by_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
-    """Return the CCDs that AMD's CPU family and model make, and from where it is known."""
+def group_domains_by_cpu_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
+    """Return the CCDs by AMD's CPU family and model, and a text on how the CCDs are known."""
     for number, low, high, per_ccd, name in CCX_PER_CCD:
         if family == number and low <= model <= high:
             sockets = [domain.socket for domain in domains]
             if any(sockets.count(socket) % per_ccd for socket in sockets):
                 odd = f"one per L3 domain: {name} has {per_ccd} on a CCD, but a socket here has an odd number"
-                return _in_turn(domains, 1), odd
+                return _group_in_order(domains, 1), odd
             source = f"family {family} model {model} ({name}) has {per_ccd} L3 domain(s) on a CCD"
-            return _in_turn(domains, per_ccd), source
-    return _in_turn(domains, 1), "one per L3 domain: the kernel gives no die_id and the family is not in our table"
+            return _group_in_order(domains, per_ccd), source
+    source = "one per L3 domain: the kernel gives no die_id and the family is not in our table"
+    return _group_in_order(domains, 1), source
 
 
-def _in_turn(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:
-    """Return the domains of each socket in groups, in the order of their numbers."""
+def _group_in_order(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:
+    """Return the domains of each socket in groups of ``per_ccd``, in the order of their numbers."""
     ccds: Ccds = []
     for socket in dict.fromkeys(domain.socket for domain in domains):
         members = [domain for domain in domains if domain.socket == socket]
-        ccds += [members[at : at + per_ccd] for at in range(0, len(members), per_ccd)]
+        ccds += [members[start : start + per_ccd] for start in range(0, len(members), per_ccd)]
     return ccds

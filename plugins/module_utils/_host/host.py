@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The host that knobs are built for: its kernel files, and its topology and plan, each read when first asked for."""
+"""The host for which knobs are built: its kernel files, and the topology and the plan, read at their first use."""
 
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist, parse_cpulist
+from .cpu_roles import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .topology import Topology
 
-ROLES = ("housekeeping", "draft", "verify", "idle")
 CPU_GRAMMAR = (
     "CPUs in the kernel's notation such as 0-7,16, a role of the plan (housekeeping, draft, verify, idle), 'all', or a "
     "place such as ccd0, l3:5, node1 or socket0"
@@ -26,58 +25,58 @@ CPU_GRAMMAR = (
 
 
 class Host:
-    """One host under one intent; without an intent the plan is that of an empty one."""
+    """A host with an intent; without an intent, the plan is that of an empty intent."""
 
     def __init__(self, fs: KernelFS, intent: Mapping[str, Any] | None = None, stored: bool = False) -> None:
-        """``stored`` says that what is requested here is, or will be, stored: what comes later will be set then."""
+        """``stored`` is True for a stored request, which also applies to devices that appear later."""
         self.fs = fs
         self.intent = intent or {}
         self.stored = stored
         self._topology: Topology | None = None
         self._plan: Plan | None = None
 
-    def renew(self) -> None:
-        """Read topology and plan anew, after a write that changed what the kernel shows."""
+    def forget_topology(self) -> None:
+        """Forget topology and plan after a write that changed the topology; their next use reads them again."""
         self._topology = self._plan = None
 
     @property
     def topology(self) -> Topology:
         """The topology, read once."""
         if self._topology is None:
-            # Imported here, as is the plan: they are large, and not every request is about CPUs.
-            from .topology import discover
+            # The modules topology and plan are large, and many requests need no CPUs, so they are imported here.
+            from .topology import read_topology
 
-            self._topology = discover(self.fs)
+            self._topology = read_topology(self.fs)
         return self._topology
 
     @property
     def plan(self) -> Plan:
-        """The plan of the intent. Raises BadRequest when the intent does not fit."""
+        """The plan for the intent. Raises BadRequest where the intent does not fit this host."""
         if self._plan is None:
             from .intent import Intent
-            from .plan import plan
+            from .plan import build_plan
 
-            self._plan = plan(Intent.parse(self.intent), self.topology)
+            self._plan = build_plan(Intent.from_options(self.intent), self.topology)
         return self._plan
 
-    def cpus(self, text: str) -> tuple[int, ...]:
-        """Return the online CPUs that a text names: numbers, roles and places, separated by commas."""
-        found: set[int] = set()
+    def parse_cpus(self, text: str) -> tuple[int, ...]:
+        """Return the online CPUs of an option: numbers, roles and places, separated by commas."""
+        cpus: set[int] = set()
         for word in text.split(","):
-            found.update(self._cpus_of(word.strip()))
-        if not found:
+            cpus.update(self._cpus_of_role_or_place(word.strip()))
+        if not cpus:
             raise BadRequest(f"'{text}' names no CPUs; say {CPU_GRAMMAR}.")
-        missing = found - set(self.topology.online)
+        missing = cpus - set(self.topology.online)
         if missing:
             off = missing & set(self.topology.offline)
             reason = "offline" if off else "not on this host"
             raise BadRequest(
-                f"'{text}': CPU {cpulist.render(off or missing)} is {reason}; online are "
-                f"{cpulist.render(self.topology.online)}."
+                f"'{text}': CPU {format_cpulist(off or missing)} is {reason}; online are "
+                f"{format_cpulist(self.topology.online)}."
             )
-        return tuple(sorted(found))
+        return tuple(sorted(cpus))
 
-    def _cpus_of(self, word: str) -> tuple[int, ...]:
+    def _cpus_of_role_or_place(self, word: str) -> tuple[int, ...]:
         top = self.topology
         if word in ROLES:
             members: tuple[int, ...] = getattr(self.plan, word)
@@ -86,22 +85,22 @@ class Host:
             return members
         if word == "all":
             return top.online
-        places: dict[str, dict[int | None, tuple[int, ...]]] = {
+        cpus_by_place: dict[str, dict[int | None, tuple[int, ...]]] = {
             "ccd": {n: tuple(c for d in ccd for c in d.cpus) for n, ccd in enumerate(top.ccds)},
             "l3:": {d.id: d.cpus for d in top.l3},
             "node": {node.id: node.cpus for node in top.nodes},
             "socket": dict(top.sockets.items()),
         }
-        for place, members_of in places.items():
+        for place, cpus_by_number in cpus_by_place.items():
             number = word[len(place) :]
             if word.startswith(place) and number.isdecimal():
-                if int(number) not in members_of:
-                    there = cpulist.render(n for n in members_of if n is not None)
-                    raise BadRequest(f"There is no {word} on this host, only {there}.")
-                if not members_of[int(number)]:
+                if int(number) not in cpus_by_number:
+                    known = format_cpulist(n for n in cpus_by_number if n is not None)
+                    raise BadRequest(f"There is no {word} on this host, only {known}.")
+                if not cpus_by_number[int(number)]:
                     raise BadRequest(f"All CPUs of {word} are offline.")
-                return members_of[int(number)]
+                return cpus_by_number[int(number)]
         try:
-            return cpulist.parse(word)
+            return parse_cpulist(word)
         except ValueError:
             raise BadRequest(f"'{word}' names no CPUs; say {CPU_GRAMMAR}.") from None

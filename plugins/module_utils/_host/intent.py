@@ -1,14 +1,13 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The operator's intent: how much of a host each role gets, in roles and amounts, whatever the SKU."""
+"""The operator's intent: the parts of a host that each role of CPUs gets, in amounts that fit every SKU."""
 
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._notation.masks import Amount
-from .._notation.numbers import parse_whole
+from .._notation.cache_masks import CacheAmount
+from .._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,56 +18,56 @@ PER = ("node", "socket", "host")
 UNITS = ("ccds", "l3_domains")
 
 
-class Placement:
-    """What one role asks for: a number of CCDs or L3 domains (None is "the rest") and an L3 amount in each domain."""
+class RolePlacement:
+    """The request of a role: a number of CCDs or L3 domains (None: all free ones) and an L3 amount in each domain."""
 
-    __slots__ = ("count", "l3", "unit")
-
-    def __init__(self, unit: str, count: int | None, l3: Amount | None) -> None:
+    def __init__(self, unit: str, count: int | None, l3: CacheAmount | None) -> None:
         self.unit = unit
         self.count = count
         self.l3 = l3
 
 
 class Intent:
-    """What the operator wants of the host.
+    """The parts of a host that the operator gives to each role.
 
-    ``housekeeping_cores`` cores per ``housekeeping_per`` are left to the operating system. ``draft`` and ``verify`` are
-    placements; ``default_l3`` is what the default resctrl group keeps where a role has a share, None for all the rest.
+    ``housekeeping_cores`` cores per ``housekeeping_per`` are left to the operating system. ``default_l3`` is the L3
+    amount of the default resctrl group in domains where a role has an L3 amount, None for all free ways.
     """
-
-    __slots__ = ("default_l3", "draft", "housekeeping_cores", "housekeeping_per", "verify")
 
     def __init__(
         self,
         housekeeping_cores: int = 1,
         housekeeping_per: str = "node",
-        draft: Placement | None = None,
-        verify: Placement | None = None,
-        default_l3: Amount | None = None,
+        draft: RolePlacement | None = None,
+        verify: RolePlacement | None = None,
+        default_l3: CacheAmount | None = None,
     ) -> None:
         self.housekeeping_cores = housekeeping_cores
         self.housekeeping_per = housekeeping_per
-        self.draft = draft or Placement("ccds", 0, None)
-        self.verify = verify or Placement("ccds", None, None)
+        self.draft = draft or RolePlacement("ccds", 0, None)
+        self.verify = verify or RolePlacement("ccds", None, None)
         self.default_l3 = default_l3
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> Intent:
-        """Read the dictionaries of an inventory. Raises BadRequest, naming the key, for what makes no sense."""
-        housekeeping = _table(raw, "housekeeping", ("cores", "per"))
-        cores = _whole(housekeeping.get("cores", 1), "housekeeping.cores")
+    def from_options(cls, options: Mapping[str, Any]) -> Intent:
+        """Return the intent from an inventory's dictionaries. Raises BadRequest with the key of a bad value."""
+        housekeeping = _require_known_keys(options, "housekeeping", ("cores", "per"))
+        cores = _require_whole(housekeeping.get("cores", 1), "housekeeping.cores")
         per = housekeeping.get("per", "node")
         if per not in PER:
             raise BadRequest(f"housekeeping.per is '{per}'; say one of {', '.join(PER)}.")
-        default = _table(raw, "default", ("l3",))
+        default = _require_known_keys(options, "default", ("l3",))
         return cls(
-            cores, per, _placement(raw, "draft", 0), _placement(raw, "verify", None), _amount(default, "default")
+            cores,
+            per,
+            _parse_role_placement(options, "draft", 0),
+            _parse_role_placement(options, "verify", None),
+            _parse_l3_amount(default, "default"),
         )
 
 
-def _table(raw: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
-    table = raw.get(name) or {}
+def _require_known_keys(options: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
+    table = options.get(name) or {}
     if not isinstance(table, dict):
         raise BadRequest(f"{name} must be a dictionary of {', '.join(keys)}, not '{table}'.")
     unknown = sorted(set(table) - set(keys))
@@ -77,27 +76,27 @@ def _table(raw: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[st
     return {key: value for key, value in table.items() if value is not None}
 
 
-def _whole(value: object, name: str) -> int:
-    number = parse_whole(value)
+def _require_whole(value: object, name: str) -> int:
+    number = parse_whole_number(value)
     if number is None:
         raise BadRequest(f"{name} must be a whole number from 0 up, not '{value}'.")
     return number
 
 
-def _amount(table: Mapping[str, Any], name: str) -> Amount | None:
+def _parse_l3_amount(table: Mapping[str, Any], name: str) -> CacheAmount | None:
     if "l3" not in table:
         return None
-    amount = Amount.parse(table["l3"])
+    amount = CacheAmount.from_text(table["l3"])
     if amount.kind == "mask":
         raise BadRequest(f"{name}.l3 is '{amount.text}': say ways, bytes or a share; the plan chooses the masks.")
     return amount
 
 
-def _placement(raw: Mapping[str, Any], name: str, default: int | None) -> Placement:
-    table = _table(raw, name, (*UNITS, "l3"))
+def _parse_role_placement(options: Mapping[str, Any], name: str, default_count: int | None) -> RolePlacement:
+    table = _require_known_keys(options, name, (*UNITS, "l3"))
     given = [unit for unit in UNITS if unit in table]
     if len(given) > 1:
         raise BadRequest(f"{name} has both ccds and l3_domains; give one of them.")
     if not given:
-        return Placement("ccds", default, _amount(table, name))
-    return Placement(given[0], _whole(table[given[0]], f"{name}.{given[0]}"), _amount(table, name))
+        return RolePlacement("ccds", default_count, _parse_l3_amount(table, name))
+    return RolePlacement(given[0], _require_whole(table[given[0]], f"{name}.{given[0]}"), _parse_l3_amount(table, name))

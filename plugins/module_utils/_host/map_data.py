@@ -1,18 +1,18 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host under its plan as plain data, from which every map of it is drawn: in a page, and in a terminal.
+"""The data of the map of a host and its plan, from which pages and terminals draw the map.
 
-Equal hosts under equal plans give equal data, so what changes by itself, such as free memory, is not in it.
+Equal hosts with equal plans must have equal data, so values that change by themselves, as free memory, are left out.
 """
 
 from __future__ import annotations
 
-from .._notation import cpulist
-from .._notation.sizes import about
+from .._notation.cpulist import format_cpulist
+from .._notation.sizes import format_bytes_short
 from . import plan_text
 from .ccds import L3Domain
+from .cpu_roles import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,30 +27,33 @@ OFFLINE = "offline"
 LETTERS = {"housekeeping": "h", "draft": "d", "verify": "v", "idle": "i", OFFLINE: "x"}
 
 
-def of(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return the map. The module epyc_plan documents it; sizes are in bytes, lists of CPUs in the kernel's notation."""
-    roles = {role: getattr(plan, role) for role in plan_text.ROLES}
+def build_map_data(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return the data of the map, as documented in the module epyc_plan: sizes in bytes, CPUs as lists."""
+    roles = {role: getattr(plan, role) for role in ROLES}
     letter_of = {cpu: LETTERS[role] for role, cpus in roles.items() for cpu in cpus}
     return {
         "model": top.model or "unknown CPU",
         "kernel": top.kernel,
-        "parts": plan_text.parts(top),
-        "roles": {name: cpulist.render(cpus) for name, cpus in {**roles, OFFLINE: top.offline}.items() if cpus},
+        "parts": plan_text.format_counts_of_host_parts(top),
+        "roles": {name: format_cpulist(cpus) for name, cpus in {**roles, OFFLINE: top.offline}.items() if cpus},
         "nodes": [
             {
                 "id": node.id,
-                "memory": about(node.bytes) if node.bytes else "",
+                "memory": format_bytes_short(node.bytes) if node.bytes else "",
                 "hugepages": {f"{size}kB": total for size, (total, dummy) in sorted(node.hugepages.items())},
             }
             for node in top.nodes
         ],
-        "domains": [_domain(domain, plan, top, letter_of) for domain in top.domains or _nodes(top)],
+        "domains": [
+            _domain_to_dict(domain, plan, top, letter_of)
+            for domain in top.domains or _nodes_to_domains_without_cache(top)
+        ],
         "instances": [dict(instance) for instance in instances],
-        "notes": plan_text.notes(plan, top),
+        "notes": plan_text.format_remarks_and_impossible_layers(plan, top),
     }
 
 
-def _domain(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapping[int, str]) -> dict[str, Any]:
+def _domain_to_dict(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapping[int, str]) -> dict[str, Any]:
     full = top.resctrl.cbm_mask if top.resctrl and plan.groups else None
     cores = [list(core) for core in top.present_cores if core[0] in domain.present]
     return {
@@ -61,12 +64,12 @@ def _domain(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapping[int,
         "ccd": domain.ccd if top.domains else None,
         "cores": cores,
         "roles": ["".join(letter_of.get(cpu, LETTERS[OFFLINE]) for cpu in core) for core in cores],
-        "ways": plan_text.ways(plan, domain, full) if full and domain.id is not None else "",
+        "ways": plan_text.format_ways_as_group_letters(plan, domain, full) if full and domain.id is not None else "",
     }
 
 
-def _nodes(top: Topology) -> list[L3Domain]:
-    """Return the nodes in place of the L3 domains, on a host that shows none."""
+def _nodes_to_domains_without_cache(top: Topology) -> list[L3Domain]:
+    """Return a domain without a cache for each node with CPUs, for the map of a host that shows no L3 domains."""
     places = []
     for node in top.nodes:
         if node.cpus:

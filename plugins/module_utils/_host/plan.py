@@ -1,61 +1,62 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plan: which CPUs each role gets, as a pure function of the operator's intent and the host's topology.
+"""The plan: the CPUs of each role, computed from the operator's intent and the host's topology.
 
-The intent names roles and amounts, never of CPU numbers or masks, so that one intent fits every SKU.
+The intent names roles and amounts instead of CPU numbers and masks, so that the same intent fits every SKU.
 """
 
 from __future__ import annotations
 
 from .._errors import BadRequest
 from .._kernel.lockdown import READ_ONLY
-from .._notation import cpulist
-from .._notation.masks import allocate, ways_in
-from .._notation.sizes import size_text
+from .._notation.cache_masks import allocate_cache_masks, count_ways
+from .._notation.cpulist import format_cpulist
+from .._notation.sizes import format_bytes
+from .cpu_roles import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .._notation.masks import Amount
+    from .._notation.cache_masks import CacheAmount
     from .ccds import L3Domain
-    from .intent import Intent, Placement
+    from .intent import Intent, RolePlacement
     from .topology import Topology
 
-#: A socket is divided into at most so many nodes (NPS4), unless each L3 domain is a node.
+#: The largest number of nodes in a socket (NPS4), except where the BIOS makes each L3 domain a node.
 MOST_NODES = 4
 
 
-class Group:
+class ResctrlGroup:
     """A resctrl group of the plan.
 
-    ``masks`` has every L3 domain by id. It is empty while the width of masks is unknown; then ``amount`` is what it
-    gets in each of its own ``domains``.
+    ``masks`` maps the id of an L3 domain to a mask. Without ``masks``, because their width is unknown, the group gets
+    ``amount`` in each of its ``domains``.
     """
 
-    __slots__ = ("amount", "cpus", "domains", "masks", "name")
-
-    def __init__(self, name: str, cpus: tuple[int, ...], domains: Sequence[L3Domain], amount: Amount | None) -> None:
+    def __init__(
+        self, name: str, cpus: tuple[int, ...], domains: Sequence[L3Domain], amount: CacheAmount | None
+    ) -> None:
         self.name = name
         self.cpus = cpus
         self.domains = domains
         self.amount = amount
         self.masks: dict[int, int] = {}
 
-    def l3(self) -> dict[str, str]:
+    def l3_option(self) -> dict[str, str]:
         """Return the l3 option for the resctrl_schemata module."""
         if self.masks or not self.amount:
             return {str(domain): f"{mask:x}" for domain, mask in sorted(self.masks.items())}
-        return {cpulist.render(domain.id or 0 for domain in self.domains): self.amount.text}
+        return {format_cpulist(domain.id or 0 for domain in self.domains): self.amount.text}
 
 
 class Plan:
-    """The result: CPUs per role, resctrl groups, remarks, and the reason for each layer that is impossible here.
+    """The CPUs of each role, resctrl groups, remarks, and in ``cannot`` the reason for each layer that is impossible.
 
-    ``meant`` has what a role would have if none of its CPUs were offline, for roles of which some are.
+    For roles with offline CPUs, ``cpus_if_all_online`` has the CPUs that the role would have without offline CPUs, and
+    ``offline_reasons`` a sentence about the offline CPUs.
     """
 
     def __init__(self) -> None:
@@ -63,57 +64,54 @@ class Plan:
         self.draft: tuple[int, ...] = ()
         self.verify: tuple[int, ...] = ()
         self.idle: tuple[int, ...] = ()
-        self.groups: list[Group] = []
-        self.default = Group("default", (), (), None)
-        self.meant: dict[str, tuple[int, ...]] = {}
+        self.groups: list[ResctrlGroup] = []
+        self.default = ResctrlGroup("default", (), (), None)
+        self.cpus_if_all_online: dict[str, tuple[int, ...]] = {}
+        self.offline_reasons: dict[str, str] = {}
         self.remarks: list[str] = []
         self.cannot: dict[str, str] = {}
 
     def role_of(self, cpu: int) -> str:
-        """Return the role that owns a CPU."""
-        for role in ("housekeeping", "draft", "verify"):
-            if cpu in getattr(self, role):
-                return role
-        return "idle"
+        return next((role for role in ROLES if cpu in getattr(self, role)), "idle")
 
-    def resctrl(self) -> dict[str, Any]:
+    def resctrl_options(self) -> dict[str, Any]:
         """Return the groups and the default group as options of the resctrl_schemata module."""
         return {
             "masks_known": bool(self.default.masks),
             "groups": [
-                {"name": group.name, "cpus": cpulist.render(group.cpus), "l3": group.l3()} for group in self.groups
+                {"name": group.name, "cpus": format_cpulist(group.cpus), "l3": group.l3_option()}
+                for group in self.groups
             ],
-            "default": {"l3": self.default.l3()},
+            "default": {"l3": self.default.l3_option()},
         }
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for facts."""
         return {
-            "cpus": {role: cpulist.render(getattr(self, role)) for role in ("housekeeping", "draft", "verify", "idle")},
-            "resctrl": self.resctrl(),
+            "cpus": {role: format_cpulist(getattr(self, role)) for role in ROLES},
+            "resctrl": self.resctrl_options(),
             "remarks": self.remarks,
             "cannot": self.cannot,
         }
 
 
-def plan(intent: Intent, top: Topology) -> Plan:
-    """Return the plan. Raises BadRequest with the reason when the intent does not fit this host."""
+def build_plan(intent: Intent, top: Topology) -> Plan:
+    """Return the plan for an intent on a host. Raises BadRequest with the reason where the intent does not fit."""
     result = Plan()
-    result.housekeeping = _housekeeping(intent, top)
-    # Places are chosen by what is present, so that a CPU that goes offline moves no role to other CPUs.
-    meant = _first_cores(intent, _places(intent.housekeeping_per, top), top.present_cores)
+    result.housekeeping = _choose_housekeeping_cpus(intent, top)
+    # Offline CPUs count too, so that a role keeps its other CPUs when a CPU goes offline.
+    planned = _first_cores_of_places(intent, _cpus_by_place(intent.housekeeping_per, top), top.present_cores)
     if not result.housekeeping:
         result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
-    result.remarks += _many_nodes(intent, result.housekeeping, top)
-    kept = set(result.housekeeping)
-    draft, rest = _take(intent.draft, "draft", top, top.domains, (kept, meant))
-    verify, dummy = _take(intent.verify, "verify", top, rest, (kept, meant))
-    result.draft = _cpus_of(draft, kept)
+    result.remarks += _l3_domains_as_nodes_remarks(intent, result.housekeeping, top)
+    reserved = set(result.housekeeping)
+    draft, free_domains = _split_domains_for_role(intent.draft, "draft", top, top.domains, (reserved, planned))
+    verify, dummy = _split_domains_for_role(intent.verify, "verify", top, free_domains, (reserved, planned))
+    result.draft = _cpus_of_domains(draft, reserved)
     if top.l3 or intent.verify.count == 0:
-        result.verify = _cpus_of(verify, kept)
+        result.verify = _cpus_of_domains(verify, reserved)
     else:
-        result.verify = tuple(cpu for cpu in top.online if cpu not in kept)
-    result.idle = tuple(sorted(set(top.online) - kept - set(result.draft) - set(result.verify)))
+        result.verify = tuple(cpu for cpu in top.online if cpu not in reserved)
+    result.idle = tuple(sorted(set(top.online) - reserved - set(result.draft) - set(result.verify)))
     for role, placement, domains in (("draft", intent.draft, draft), ("verify", intent.verify, verify)):
         if placement.count != 0 and not getattr(result, role):
             raise BadRequest(
@@ -121,9 +119,9 @@ def plan(intent: Intent, top: Topology) -> Plan:
             )
         if placement.l3 and not domains:
             result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
-        _note_offline(result, role, {cpu for domain in domains for cpu in domain.present} - meant, top)
-    _note_offline(result, "housekeeping", meant, top)
-    _partition_l3(intent, top, draft, verify, result)
+        _add_remark_on_offline_cpus(result, role, {cpu for domain in domains for cpu in domain.present} - planned, top)
+    _add_remark_on_offline_cpus(result, "housekeeping", planned, top)
+    _plan_l3_masks(intent, top, draft, verify, result)
     if top.registers_read_only:
         result.cannot["prefetch"] = READ_ONLY + top.registers_read_only
     elif top.prefetch_control is False:
@@ -134,26 +132,27 @@ def plan(intent: Intent, top: Topology) -> Plan:
     return result
 
 
-def facts(asked: Mapping[str, Any], planned: Plan, top: Topology) -> dict[str, object]:
-    """Return what the roles work with: the topology, the plan, and the intent as it was asked."""
-    return {"topology": top.to_dict(), "plan": planned.to_dict(), "intent": asked}
+def plan_facts(requested_intent: Mapping[str, Any], plan: Plan, top: Topology) -> dict[str, object]:
+    """Return the facts for the roles of the collection: topology, plan, and the requested intent."""
+    return {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": requested_intent}
 
 
-def _note_offline(result: Plan, role: str, cpus: set[int], top: Topology) -> None:
-    """Remark which of the CPUs that a role would have are offline."""
+def _add_remark_on_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology) -> None:
+    """Add to the plan a remark on the offline CPUs among the CPUs of a role, if there are any."""
     offline = tuple(sorted(cpus.intersection(top.offline)))
     if offline:
-        result.meant[role] = tuple(sorted(cpus))
+        result.cpus_if_all_online[role] = tuple(sorted(cpus))
         first = offline[0]
-        result.remarks.append(
-            f"{role} is without CPU {cpulist.render(offline)}, which is offline. Bring each back with 'echo 1 "
+        result.offline_reasons[role] = (
+            f"{role} is without CPU {format_cpulist(offline)}, which is offline. Bring each back with 'echo 1 "
             f">/sys/devices/system/cpu/cpu{first}/online', unless somebody took it away for a reason."
         )
+        result.remarks.append(result.offline_reasons[role])
 
 
-def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
-    """The first cores of each node, socket or host: CPU 0 is always among them, and it can never be isolated."""
-    places = _places(intent.housekeeping_per, top)
+def _choose_housekeeping_cpus(intent: Intent, top: Topology) -> tuple[int, ...]:
+    """Return the first cores of each node, socket or host; CPU 0, which cannot be isolated, is always among them."""
+    places = _cpus_by_place(intent.housekeeping_per, top)
     for name, cpus in places.items():
         cores = [core for core in top.present_cores if cpus.intersection(core)]
         if cores and intent.housekeeping_cores >= len(cores):
@@ -161,168 +160,172 @@ def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
                 f"housekeeping takes {intent.housekeeping_cores} cores of {name}, which has only {len(cores)}: none "
                 "would be left to work."
             )
-    # A core is known by its place among all that are present, as its first thread may be offline.
-    place = {cpu: number for number, core in enumerate(top.present_cores) for cpu in core}
-    cores = sorted(top.cores, key=lambda core: place.get(core[0], len(place)))
-    return tuple(sorted(_first_cores(intent, places, cores)))
+    # The first online CPU does not show the order of cores, because the first thread of a core may be offline.
+    position = {cpu: number for number, core in enumerate(top.present_cores) for cpu in core}
+    cores = sorted(top.cores, key=lambda core: position.get(core[0], len(position)))
+    return tuple(sorted(_first_cores_of_places(intent, places, cores)))
 
 
-def _many_nodes(intent: Intent, kept: Sequence[int], top: Topology) -> list[str]:
-    """Remark that nodes are L3 domains here, so that a core of each is far more than one of each part of a socket."""
+def _l3_domains_as_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topology) -> list[str]:
+    """Return a remark if each L3 domain is a node, so that a core per node takes many cores; else an empty list."""
     nodes = [node for node in top.nodes if node.cpus]
-    if intent.housekeeping_per != "node" or not kept or len(nodes) <= MOST_NODES * len(top.sockets):
+    if intent.housekeeping_per != "node" or not housekeeping or len(nodes) <= MOST_NODES * len(top.sockets):
         return []
-    cores = sum(1 for core in top.cores if set(kept).intersection(core))
+    cores = sum(1 for core in top.cores if set(housekeeping).intersection(core))
     share = round(100 * cores / len(top.cores))
     return [
         f"housekeeping takes {cores} of {len(top.cores)} cores, {share} percent, because the BIOS makes each L3 domain "
         f"a NUMA node (ACPI SRAT L3 cache as NUMA domain), of which there are {len(nodes)}. 'cores: 4, per: socket' in "
-        "plan_housekeeping keeps as many as with four nodes in a socket."
+        "epyc_plan_housekeeping keeps as many as with four nodes in a socket."
     ]
 
 
-def _places(per: str, top: Topology) -> dict[str, set[int]]:
-    """Return the CPUs of each place that has housekeeping, offline ones too, by its name."""
+def _cpus_by_place(place_kind: str, top: Topology) -> dict[str, set[int]]:
+    """Return name -> CPUs, offline ones included, of each node or socket, or of the host."""
     places = {
         "node": {f"node {node.id}": set(node.cpus) for node in top.nodes},
         "socket": {f"socket {number}": set(cpus) for number, cpus in top.sockets.items()},
         "host": {"the host": set(top.online)},
-    }[per]
+    }[place_kind]
     for domain in top.domains:
-        name = {"node": f"node {domain.node}", "socket": f"socket {domain.socket}", "host": "the host"}[per]
+        name = {"node": f"node {domain.node}", "socket": f"socket {domain.socket}", "host": "the host"}[place_kind]
         places.setdefault(name, set()).update(domain.present)
     return places
 
 
-def _first_cores(intent: Intent, places: Mapping[str, set[int]], cores: Sequence[tuple[int, ...]]) -> set[int]:
-    kept: set[int] = set()
-    for cpus in places.values():
-        for core in [core for core in cores if cpus.intersection(core)][: intent.housekeeping_cores]:
-            kept.update(core)
-    return kept
+def _first_cores_of_places(
+    intent: Intent, places: Mapping[str, set[int]], cores: Sequence[tuple[int, ...]]
+) -> set[int]:
+    """Return the CPUs of the first ``housekeeping_cores`` cores of each place."""
+    cores_by_place = ([core for core in cores if cpus.intersection(core)] for cpus in places.values())
+    return {cpu for members in cores_by_place for core in members[: intent.housekeeping_cores] for cpu in core}
 
 
-def _take(
-    placement: Placement, role: str, top: Topology, free: Sequence[L3Domain], housekeeping: tuple[set[int], set[int]]
+def _split_domains_for_role(
+    placement: RolePlacement,
+    role: str,
+    top: Topology,
+    free_domains: Sequence[L3Domain],
+    housekeeping: tuple[set[int], set[int]],
 ) -> tuple[list[L3Domain], list[L3Domain]]:
-    """Return the domains that a role gets, and those that are left.
+    """Return the domains that a role gets, and the remaining domains.
 
-    The domains with the fewest housekeeping cores come first, so that a draft on one CCD has the whole of it where
-    the host has such a CCD. ``housekeeping`` is where it is, and where it would be if nothing were offline. What is
-    offline as a whole cannot be had.
+    Domains with the fewest housekeeping cores come first, so that a draft on one CCD gets a whole CCD where possible.
+    ``housekeeping`` has the CPUs of the role housekeeping, and the CPUs that it would have without offline CPUs.
+    Domains whose CPUs are all offline are not used.
     """
     if placement.count is None:
-        return list(free), []
+        return list(free_domains), []
     if placement.count == 0:
-        return [], list(free)
+        return [], list(free_domains)
     if not top.l3:
         raise BadRequest(
-            f"{role}: this host shows no L3 domains ({'; '.join(top.missing)}), so nothing can be placed on one."
+            f"{role}: this host shows no L3 domains ({'; '.join(top.missing.values())}), so no CPU of the role can be "
+            "placed on one."
         )
-    pool = set(free)
-    units = [[d] for d in free] if placement.unit == "l3_domains" else [c for c in top.ccds if pool.issuperset(c)]
+    pool = set(free_domains)
+    units = (
+        [[d] for d in free_domains] if placement.unit == "l3_domains" else [c for c in top.ccds if pool.issuperset(c)]
+    )
     units = [unit for unit in units if any(domain.cpus for domain in unit)]
     if placement.count > len(units):
+        total = len(top.ccds) if placement.unit == "ccds" else len(top.domains)
         raise BadRequest(
-            f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of {_total(placement, top)} "
-            "are left on this host."
+            f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of {total} are left on this "
+            "host."
         )
-    kept, meant = housekeeping
-    units.sort(key=lambda unit: _rank(unit, kept, meant))
+    units.sort(key=lambda unit: _placement_sort_key(unit, *housekeeping))
     taken = [domain for unit in units[: placement.count] for domain in unit]
-    return taken, [domain for domain in free if domain not in taken]
+    return taken, [domain for domain in free_domains if domain not in taken]
 
 
-def _rank(unit: Sequence[L3Domain], kept: set[int], meant: set[int]) -> tuple[bool, int, int]:
-    """Order units: those with no CPU left to work come last, then by housekeeping CPUs, then by number."""
+def _placement_sort_key(
+    unit: Sequence[L3Domain], housekeeping: set[int], planned_housekeeping: set[int]
+) -> tuple[bool, int, int]:
+    """Return the sort key of a CCD or domain: units with free CPUs first, then those with few housekeeping CPUs."""
     present = [cpu for domain in unit for cpu in domain.present]
     return (
-        kept.issuperset(cpu for domain in unit for cpu in domain.cpus),
-        len(meant.intersection(present)),
+        housekeeping.issuperset(cpu for domain in unit for cpu in domain.cpus),
+        len(planned_housekeeping.intersection(present)),
         min(present),
     )
 
 
-def _total(placement: Placement, top: Topology) -> int:
-    return len(top.ccds) if placement.unit == "ccds" else len(top.domains)
+def _cpus_of_domains(domains: Sequence[L3Domain], excluded: set[int]) -> tuple[int, ...]:
+    return tuple(sorted(cpu for domain in domains for cpu in domain.cpus if cpu not in excluded))
 
 
-def _cpus_of(domains: Sequence[L3Domain], without: set[int]) -> tuple[int, ...]:
-    return tuple(sorted(cpu for domain in domains for cpu in domain.cpus if cpu not in without))
-
-
-def _partition_l3(
+def _plan_l3_masks(
     intent: Intent, top: Topology, draft: Sequence[L3Domain], verify: Sequence[L3Domain], result: Plan
 ) -> None:
-    """Choose the masks: a role fills the high ways of its own domains, the default group the low ones.
+    """Set the groups and masks of the plan: a role fills the high ways of its domains, the default group the low ways.
 
-    Where a group has no CPU it gets the default group's ways, so that its threads do no harm there.
+    In a domain without CPUs of a group, the group gets the ways of the default group: threads of the group that stray
+    there then take no more cache than threads of the default group.
     """
     roles = (("draft", intent.draft.l3, draft), ("verify", intent.verify.l3, verify))
-    asked = [
-        Group(role, getattr(result, role), [domain for domain in domains if domain.cpus], amount)
+    groups = [
+        ResctrlGroup(role, getattr(result, role), [domain for domain in domains if domain.cpus], amount)
         for role, amount, domains in roles
         if amount and domains
     ]
-    if intent.default_l3 and not asked:
+    if intent.default_l3 and not groups:
         result.remarks.append("default.l3 is without effect, because no role has an L3 amount.")
-    _refuse_what_no_domain_has(asked)
-    able = top.resctrl
-    reason = _why_no_cat(top)
-    if able is None or reason:
-        if asked:
+    _refuse_amounts_above_domain_size(groups)
+    features = top.resctrl
+    reason = _no_cat_reason(top)
+    if features is None or reason:
+        if groups:
             result.cannot["cat"] = reason
         return
-    if able.closids is not None and len(asked) + 1 > able.closids:
+    if features.closids is not None and len(groups) + 1 > features.closids:
         raise BadRequest(
-            f"The plan needs {len(asked) + 1} resctrl groups with the default one, but this host has {able.closids} "
-            "classes of service" + (" (cdp halves them)." if "cdp" in able.mount_options else ".")
+            f"The plan needs {len(groups) + 1} resctrl groups with the default one, but this host has "
+            f"{features.closids} classes of service"
+            + (" (cdp halves them)." if "cdp" in features.mount_options else ".")
         )
-    result.groups = asked
-    if able.cbm_mask is None:
-        result.default.amount = intent.default_l3 if asked else None
-        result.default.domains = [domain for group in asked for domain in group.domains]
+    result.groups = groups
+    if features.cbm_mask is None:
+        result.default.amount = intent.default_l3 if groups else None
+        result.default.domains = [domain for group in groups for domain in group.domains]
         return
     for domain in top.l3:
-        _divide(domain, able.cbm_mask, intent.default_l3, result)
+        _set_masks_in_domain(domain, features.cbm_mask, intent.default_l3, result)
 
 
-def _divide(domain: L3Domain, full: int, default_l3: Amount | None, result: Plan) -> None:
-    """Give every group its mask in one domain."""
-    here = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
-    where = f"L3 domain {domain.id}"
-    masks = allocate(full, domain.bytes, here, ("default", default_l3) if default_l3 and here else None, where)
-    default = masks.setdefault("default", full & ~sum(masks.values()))
+def _set_masks_in_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount | None, result: Plan) -> None:
+    """Set the mask of every group in a domain."""
+    amounts = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
+    title = f"L3 domain {domain.id}"
+    default_amount = ("default", default_l3) if default_l3 and amounts else None
+    masks = allocate_cache_masks(full_mask, domain.bytes, amounts, default_amount, title)
+    default = masks.setdefault("default", full_mask & ~sum(masks.values()))
     if not default:
         raise BadRequest(
-            f"{where}: {here[0][0]} takes all {ways_in(full)} ways and leaves none to the default group, in which the "
-            "kernel and every daemon run. Leave it at least 1 way."
+            f"{title}: {amounts[0][0]} takes all {count_ways(full_mask)} ways and leaves none to the default group, in "
+            "which the kernel and every daemon run. Leave at least 1 way to the default group."
         )
     for group in [*result.groups, result.default]:
         group.masks[domain.id or 0] = masks.get(group.name, default)
-    for dummy, amount in here:
-        remark = amount.rounding(ways_in(full), domain.bytes)
+    for dummy, amount in amounts:
+        remark = amount.rounded_up_message(count_ways(full_mask), domain.bytes)
         if remark and remark not in result.remarks:
             result.remarks.append(remark)
 
 
-def _refuse_what_no_domain_has(asked: Sequence[Group]) -> None:
-    for group in asked:
+def _refuse_amounts_above_domain_size(groups: Sequence[ResctrlGroup]) -> None:
+    for group in groups:
         smallest = min(group.domains, key=lambda domain: domain.bytes)
         if group.amount and group.amount.kind == "bytes" and group.amount.number > smallest.bytes:
             raise BadRequest(
-                f"{group.name} asks for {size_text(int(group.amount.number))} in each of its L3 domains, but L3 domain "
-                f"{smallest.id} has only {size_text(smallest.bytes)}. An amount counts per domain, and cores fill only "
-                "their own."
+                f"{group.name} asks for {format_bytes(int(group.amount.number))} in each of its L3 domains, but L3 "
+                f"domain {smallest.id} has only {format_bytes(smallest.bytes)}. An amount counts per domain, and "
+                "cores fill only their own."
             )
 
 
-def _why_no_cat(top: Topology) -> str:
-    """Return the reason that masks cannot be planned here, empty where they can."""
+def _no_cat_reason(top: Topology) -> str:
+    """Return why L3 masks cannot be planned on this host; "" where they can be planned."""
     if top.resctrl is None or "cat_l3" not in top.flags:
-        return next(
-            (reason for reason in top.missing if reason.startswith("resctrl")), "resctrl: the CPU flags lack cat_l3."
-        )
-    if any(domain.id is None for domain in top.l3):
-        return next(reason for reason in top.missing if reason.startswith("L3 domain ids"))
-    return ""
+        return top.missing.get("resctrl", "resctrl: the CPU flags lack cat_l3.")
+    return top.missing.get("l3_ids", "")

@@ -1,15 +1,15 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A plan as a page for people: the CPUs of each role, and a map of the L3 domains with what runs where."""
+"""A plan as text for people: the CPUs of each role, and a table of the L3 domains with their roles and ways."""
 
 from __future__ import annotations
 
-from .._notation import cpulist
-from .._notation.masks import ways_in
-from .._notation.sizes import size_text
-from .topology import describe_l3
+from .._notation.cache_masks import count_ways
+from .._notation.cpulist import format_cpulist
+from .._notation.sizes import format_bytes
+from .cpu_roles import ROLES
+from .topology import format_domain_counts_by_l3_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .topology import Topology
 
-ROLES = ("housekeeping", "draft", "verify", "idle")
 
-
-def render(plan: Plan, top: Topology) -> str:
-    """Return the page, without a newline at its end."""
+def render_plan(plan: Plan, top: Topology) -> str:
+    """Return the text of a plan, without a newline at its end."""
     lines = [
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
-        parts(top),
+        format_counts_of_host_parts(top),
     ]
     if top.ccd_source:
         lines.append(f"CCDs from: {top.ccd_source}")
@@ -32,74 +30,75 @@ def render(plan: Plan, top: Topology) -> str:
     for role in ROLES:
         cpus = getattr(plan, role)
         if cpus or role != "idle":
-            lines.append(f"{role:<13} {_count(len(cpus), 'CPU'):>8}   {cpulist.render(cpus) or '-'}")
+            lines.append(f"{role:<13} {_format_count(len(cpus), 'CPU'):>8}   {format_cpulist(cpus) or '-'}")
     if top.l3:
-        lines += ["", *_map(plan, top)]
-    below = notes(plan, top)
+        lines += ["", *_render_l3_rows(plan, top)]
+    below = format_remarks_and_impossible_layers(plan, top)
     return "\n".join([*lines, *([""] if below else []), *below])
 
 
-def parts(top: Topology) -> str:
-    """Return in one line what a host is made of."""
+def format_counts_of_host_parts(top: Topology) -> str:
+    """Return a line with the numbers of sockets, nodes, cores, CCDs and L3 domains of a host."""
     return (
-        f"{_count(len(top.sockets), 'socket')}, {_count(len(top.nodes), 'node')}, {_count(len(top.cores), 'core')}, "
-        f"SMT {top.smt}, {_count(len(top.ccds), 'CCD')}, L3: {describe_l3(top.l3) or 'unknown'}"
+        f"{_format_count(len(top.sockets), 'socket')}, {_format_count(len(top.nodes), 'node')}, "
+        f"{_format_count(len(top.cores), 'core')}, SMT {top.smt}, {_format_count(len(top.ccds), 'CCD')}, L3: "
+        f"{format_domain_counts_by_l3_size(top.l3) or 'unknown'}"
     )
 
 
-def notes(plan: Plan, top: Topology) -> list[str]:
-    """Return a line for each thing to know of a plan: remarks, layers that cannot be had, what could not be read."""
+def format_remarks_and_impossible_layers(plan: Plan, top: Topology) -> list[str]:
+    """Return a line for each remark of a plan, each layer that is impossible, and each fact that could not be read."""
     return [
         *(f"Note: {remark}" for remark in plan.remarks),
         *(f"Cannot do '{layer}' here: {reason}" for layer, reason in plan.cannot.items()),
-        *(f"Missing: {item}" for item in top.missing if item not in plan.cannot.values()),
+        *(f"Missing: {item}" for item in top.missing.values() if item not in plan.cannot.values()),
     ]
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def _map(plan: Plan, top: Topology) -> list[str]:
-    """One row per L3 domain; its ways from the highest down, each as the first letter of the group that fills it."""
+def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
+    """Return the table of L3 domains, a row for each, with a letter for each way from the highest way down."""
     full = top.resctrl.cbm_mask if top.resctrl else None
     show_ways = bool(full and plan.groups)
     legend = ""
     if full and show_ways:
-        way = size_text(top.l3[0].bytes // ways_in(full))
+        way = format_bytes(top.l3[0].bytes // count_ways(full))
         names = ", ".join([*(f"{group.name[0]} {group.name}" for group in plan.groups), ". default"])
         legend = f"L3 ways of {way} ({names})"
-    width = max(len(cpulist.render(domain.present)) for domain in top.domains)
+    width = max(len(format_cpulist(domain.present)) for domain in top.domains)
     ways_width = max(full.bit_length(), len(legend)) if full and show_ways else 0
     head = f"{'node':>4} {'CCD':>4} {'L3':>4}  {'CPUs':<{width}}  " + (f"{legend:<{ways_width}}  " if show_ways else "")
     rows = [head + "who"]
     for domain in top.domains:
         number = "-" if domain.id is None else domain.id
         node = "-" if domain.node is None else domain.node
-        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {cpulist.render(domain.present):<{width}}  "
+        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {format_cpulist(domain.present):<{width}}  "
         if full and show_ways:
-            row += f"{ways(plan, domain, full):<{ways_width}}  "
-        rows.append(row + _who(plan, domain))
+            row += f"{format_ways_as_group_letters(plan, domain, full):<{ways_width}}  "
+        rows.append(row + _format_roles_of_domain(plan, domain))
     return rows
 
 
-def ways(plan: Plan, domain: L3Domain, full: int) -> str:
-    """One letter per way: the group with CPUs in this domain that may fill it, else the default group."""
-    here = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
+def format_ways_as_group_letters(plan: Plan, domain: L3Domain, full_mask: int) -> str:
+    """Return a letter for each way of a domain: the first letter of its group, or a dot for the default group."""
+    groups = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
     letters = ""
-    for bit in reversed(range(full.bit_length())):
-        owners = [group.name[0] for group in here if group.masks[domain.id or 0] >> bit & 1]
+    for bit in reversed(range(full_mask.bit_length())):
+        owners = [group.name[0] for group in groups if group.masks[domain.id or 0] >> bit & 1]
         letters += owners[0] if owners else "."
     return letters
 
 
-def _who(plan: Plan, domain: L3Domain) -> str:
+def _format_roles_of_domain(plan: Plan, domain: L3Domain) -> str:
     parts = []
     for role in ROLES:
         cpus = [cpu for cpu in domain.cpus if plan.role_of(cpu) == role]
         if cpus:
-            parts.append(f"{role} {cpulist.render(cpus)}")
+            parts.append(f"{role} {format_cpulist(cpus)}")
     offline = set(domain.present) - set(domain.cpus)
     if offline:
-        parts.append(f"offline {cpulist.render(offline)}")
+        parts.append(f"offline {format_cpulist(offline)}")
     return ", ".join(parts)

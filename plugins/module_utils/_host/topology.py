@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The topology of a host: CPUs, L3 domains, CCDs, nodes and sockets, as its kernel shows them.
 
-Everything is read from sysfs and /proc, nothing is computed from a SKU name. What could not be read is None or empty
-and named in ``missing`` with the reason. Ids have holes and move between boots; never count them.
+Everything is read from sysfs and /proc; nothing is computed from the name of the CPU model. A fact that could not be
+read is None or empty, and ``missing`` has the reason. Ids of CPUs, nodes, sockets and L3 domains have gaps and change
+between boots, so the largest id is no count.
 Source: Documentation/ABI/testing/sysfs-devices-system-cpu and Documentation/admin-guide/cputopology.rst.
 """
 
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from .._io.paths import NODES
 from .._kernel import cpuid, lockdown, resctrl
-from .._notation import cpulist
-from .._notation.sizes import UNITS, size_text
+from .._notation.cpulist import format_cpulist, parse_cpulist
+from .._notation.sizes import UNITS, format_bytes
 from . import ccds
 from .ccds import L3Domain
 
@@ -30,8 +30,6 @@ CPUS = "/sys/devices/system/cpu"
 class Node:
     """A NUMA node, with its online CPUs; ``hugepages`` maps a page size in kB to (pages, free pages)."""
 
-    __slots__ = ("bytes", "cpus", "hugepages", "id")
-
     def __init__(self, node_id: int, cpus: tuple[int, ...], size: int, hugepages: dict[int, tuple[int, int]]) -> None:
         self.id = node_id
         self.cpus = cpus
@@ -40,10 +38,10 @@ class Node:
 
 
 class Topology:
-    """All that the planner and the knobs know about a host.
+    """The facts about a host for the planner and the knobs.
 
-    ``cores``, ``sockets``, ``nodes`` and ``l3`` are what is online. ``present_cores``, ``domains`` and ``ccds`` have
-    what is offline too, so that a CCD keeps its number.
+    ``cores``, ``sockets``, ``nodes`` and ``l3`` have online CPUs only. ``present_cores``, ``domains`` and ``ccds`` have
+    offline CPUs too, so that a CCD keeps its number when CPUs go offline.
     """
 
     def __init__(self) -> None:
@@ -67,15 +65,16 @@ class Topology:
         self.ccds: list[list[L3Domain]] = []
         self.ccd_source = ""
         self.cpufreq_driver: str | None = None
-        self.resctrl: resctrl.Abilities | None = None
+        self.resctrl: resctrl.ResctrlFeatures | None = None
         self.prefetch_control: bool | None = None
-        #: Why nobody can write registers here, an empty text where root can.
+        #: The reason why root cannot write registers, "" where root can write registers.
         self.registers_read_only = ""
-        self.missing: list[str] = []
+        #: Capability that this host lacks, or that could not be read -> the reason.
+        self.missing: dict[str, str] = {}
 
     @property
     def is_amd(self) -> bool:
-        """Return whether AMD's units and rules apply here."""
+        """Return whether the CPU is made by AMD, so that AMD's units and rules apply."""
         return self.vendor == "AuthenticAMD"
 
     def to_dict(self) -> dict[str, object]:
@@ -88,14 +87,14 @@ class Topology:
             "model_number": self.model_number,
             "stepping": self.stepping,
             "kernel": self.kernel,
-            "cpus": {"online": cpulist.render(self.online), "offline": cpulist.render(self.offline)},
+            "cpus": {"online": format_cpulist(self.online), "offline": format_cpulist(self.offline)},
             "smt": self.smt,
             "cores": len(self.cores),
-            "sockets": {str(number): cpulist.render(cpus) for number, cpus in self.sockets.items()},
+            "sockets": {str(number): format_cpulist(cpus) for number, cpus in self.sockets.items()},
             "nodes": [
                 {
                     "id": node.id,
-                    "cpus": cpulist.render(node.cpus),
+                    "cpus": format_cpulist(node.cpus),
                     "bytes": node.bytes,
                     "hugepages": {
                         f"{size}kB": {"total": total, "free": free} for size, (total, free) in node.hugepages.items()
@@ -107,7 +106,7 @@ class Topology:
                 {
                     "id": domain.id,
                     "bytes": domain.bytes,
-                    "cpus": cpulist.render(domain.cpus),
+                    "cpus": format_cpulist(domain.cpus),
                     "ccd": domain.ccd,
                     "node": domain.node,
                     "socket": domain.socket,
@@ -119,26 +118,26 @@ class Topology:
             "cpufreq_driver": self.cpufreq_driver,
             "resctrl": self.resctrl.to_dict() if self.resctrl else None,
             "prefetch_control": self.prefetch_control,
-            "missing": self.missing,
+            "missing": list(self.missing.values()),
         }
 
 
-def discover(fs: KernelFS) -> Topology:
-    """Read the whole topology. Reads a few files per L3 domain and node, not per CPU."""
+def read_topology(fs: KernelFS) -> Topology:
+    """Return the topology of a host, from a few files for each L3 domain and node, not for each CPU."""
     top = Topology()
-    _identity(fs, top)
-    _cpus(fs, top)
-    _sockets(fs, top)
-    _nodes(fs, top)
-    _l3(fs, top)
-    _present(fs, top)
-    _group_ccds(fs, top)
-    _abilities(fs, top)
+    _read_model_into_topology(fs, top)
+    _read_cpus_into_topology(fs, top)
+    _read_sockets_into_topology(fs, top)
+    _read_nodes_into_topology(fs, top)
+    _read_l3_domains_into_topology(fs, top)
+    _add_offline_cpus_to_cores_and_domains(fs, top)
+    _group_l3_domains_into_ccds(fs, top)
+    _read_features_into_topology(fs, top)
     return top
 
 
-def _identity(fs: KernelFS, top: Topology) -> None:
-    # The first CPU's block is enough, and the whole file costs an interrupt to every CPU on some kernels.
+def _read_model_into_topology(fs: KernelFS, top: Topology) -> None:
+    # Only the first CPU's block is read, because on some kernels the whole file interrupts every CPU.
     block = fs.read("/proc/cpuinfo", limit=4096).split("\n\n")[0]
     fields = {}
     for line in block.splitlines():
@@ -154,168 +153,170 @@ def _identity(fs: KernelFS, top: Topology) -> None:
     stepping = fields.get("stepping", "0")
     top.stepping = int(stepping) if stepping.isdecimal() else 0
     top.flags = frozenset(fields.get("flags", "").split())
-    top.kernel = fs.find("/proc/sys/kernel/osrelease") or ""
+    top.kernel = fs.read_if_present("/proc/sys/kernel/osrelease") or ""
     if not top.is_amd:
-        top.missing.append(f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip())
+        top.missing["amd"] = f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip()
     elif not top.sku:
-        top.missing.append(f"an EPYC: the CPU calls itself '{top.model}'")
-    if fs.find("/run/systemd/container") is not None:
-        top.missing.append("a kernel of its own: this is a container, and kernel settings belong to its host")
+        top.missing["epyc"] = f"an EPYC: the CPU calls itself '{top.model}'"
+    if fs.read_if_present("/run/systemd/container") is not None:
+        top.missing["kernel"] = "a kernel of its own: this is a container, and kernel settings belong to its host"
 
 
-def _cpus(fs: KernelFS, top: Topology) -> None:
-    top.online = cpulist.parse(fs.read(f"{CPUS}/online"))
-    present = cpulist.parse(fs.find(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
+def _read_cpus_into_topology(fs: KernelFS, top: Topology) -> None:
+    top.online = parse_cpulist(fs.read(f"{CPUS}/online"))
+    present = parse_cpulist(fs.read_if_present(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
     top.offline = tuple(sorted(set(present) - set(top.online)))
     if top.offline:
-        top.missing.append(f"CPUs {cpulist.render(top.offline)}: they are offline")
-    top.smt = fs.find(f"{CPUS}/smt/control") or "unknown"
-    if fs.find(f"{CPUS}/smt/active") == "0":
+        top.missing["cpus"] = f"CPUs {format_cpulist(top.offline)}: they are offline"
+    top.smt = fs.read_if_present(f"{CPUS}/smt/control") or "unknown"
+    if fs.read_if_present(f"{CPUS}/smt/active") == "0":
         top.cores = tuple((cpu,) for cpu in top.online)
     else:
-        top.cores = _partition(fs, top.online, "topology/thread_siblings_list")
+        top.cores = _group_cpus_by_sysfs_list(fs, top.online, "topology/thread_siblings_list")
 
 
-def _partition(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
-    """Split CPUs into the sets that a sysfs list names, reading it once per set."""
-    left = set(cpus)
-    parts = []
-    while left:
-        first = min(left)
-        text = fs.find(f"{CPUS}/cpu{first}/{name}")
-        part = tuple(cpu for cpu in cpulist.parse(text or str(first)) if cpu in left) or (first,)
-        parts.append(part)
-        left.difference_update(part)
-    return tuple(parts)
+def _group_cpus_by_sysfs_list(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
+    """Return CPUs in groups; a file in the sysfs folder of a CPU lists its group, and is read once for each group."""
+    remaining = set(cpus)
+    groups = []
+    while remaining:
+        first = min(remaining)
+        text = fs.read_if_present(f"{CPUS}/cpu{first}/{name}")
+        group = tuple(cpu for cpu in parse_cpulist(text or str(first)) if cpu in remaining) or (first,)
+        groups.append(group)
+        remaining.difference_update(group)
+    return tuple(groups)
 
 
-def _number(fs: KernelFS, cpu: int, name: str) -> int | None:
-    """Return a whole number from a CPU's folder; None where it is absent or the kernel's -1 for unknown."""
-    text = fs.find(f"{CPUS}/cpu{cpu}/{name}")
+def _read_number_of_cpu(fs: KernelFS, cpu: int, name: str) -> int | None:
+    """Return a number from a file in a CPU's sysfs folder; None where the file is missing or holds -1 (unknown)."""
+    text = fs.read_if_present(f"{CPUS}/cpu{cpu}/{name}")
     return int(text) if text is not None and text.isdecimal() else None
 
 
-def _sockets(fs: KernelFS, top: Topology) -> None:
-    for cpus in _partition(fs, top.online, "topology/package_cpus_list"):
-        number = _number(fs, cpus[0], "topology/physical_package_id") or 0
+def _read_sockets_into_topology(fs: KernelFS, top: Topology) -> None:
+    for cpus in _group_cpus_by_sysfs_list(fs, top.online, "topology/package_cpus_list"):
+        number = _read_number_of_cpu(fs, cpus[0], "topology/physical_package_id") or 0
         top.sockets[number] = tuple(sorted((*top.sockets.get(number, ()), *cpus)))
 
 
-def _nodes(fs: KernelFS, top: Topology) -> None:
-    names = [name for name in fs.names(NODES) if name.startswith("node") and name[4:].isdecimal()]
+def _read_nodes_into_topology(fs: KernelFS, top: Topology) -> None:
+    names = [name for name in fs.list_names(NODES) if name.startswith("node") and name[4:].isdecimal()]
     for number in sorted(int(name[4:]) for name in names):
         folder = f"{NODES}/node{number}"
         pages = {}
-        for pool in fs.names(f"{folder}/hugepages"):
+        for pool in fs.list_names(f"{folder}/hugepages"):
             size = pool[len("hugepages-") : -len("kB")]
-            total = fs.find(f"{folder}/hugepages/{pool}/nr_hugepages")
-            free = fs.find(f"{folder}/hugepages/{pool}/free_hugepages")
+            total = fs.read_if_present(f"{folder}/hugepages/{pool}/nr_hugepages")
+            free = fs.read_if_present(f"{folder}/hugepages/{pool}/free_hugepages")
             if size.isdecimal() and total and free:
                 pages[int(size)] = (int(total), int(free))
-        words = (fs.find(f"{folder}/meminfo") or "").split()
+        words = (fs.read_if_present(f"{folder}/meminfo") or "").split()
         memory = int(words[words.index("MemTotal:") + 1]) * UNITS["KiB"] if "MemTotal:" in words else 0
-        top.nodes.append(Node(number, cpulist.parse(fs.find(f"{folder}/cpulist") or ""), memory, pages))
+        top.nodes.append(Node(number, parse_cpulist(fs.read_if_present(f"{folder}/cpulist") or ""), memory, pages))
     if not top.nodes:
-        top.missing.append(f"NUMA nodes: the kernel shows none in {NODES}; all memory counts as one node")
+        top.missing["nodes"] = f"NUMA nodes: the kernel shows none in {NODES}; all memory counts as one node"
         top.nodes.append(Node(0, top.online, 0, {}))
 
 
-def _l3(fs: KernelFS, top: Topology) -> None:
-    index = _l3_index(fs, top.online[0])
+def _read_l3_domains_into_topology(fs: KernelFS, top: Topology) -> None:
+    index = _find_sysfs_index_of_l3(fs, top.online[0])
     if index is None:
-        top.missing.append(f"L3 domains: {CPUS}/cpu{top.online[0]}/cache shows no cache of level 3")
+        top.missing["l3"] = f"L3 domains: {CPUS}/cpu{top.online[0]}/cache shows no cache of level 3"
         return
-    for cpus in _partition(fs, top.online, f"cache/{index}/shared_cpu_list"):
-        size = fs.find(f"{CPUS}/cpu{cpus[0]}/cache/{index}/size") or "0K"
-        domain = L3Domain(_number(fs, cpus[0], f"cache/{index}/id"), int(size.rstrip("K")) * UNITS["KiB"], cpus)
+    for cpus in _group_cpus_by_sysfs_list(fs, top.online, f"cache/{index}/shared_cpu_list"):
+        size = fs.read_if_present(f"{CPUS}/cpu{cpus[0]}/cache/{index}/size") or "0K"
+        domain = L3Domain(
+            _read_number_of_cpu(fs, cpus[0], f"cache/{index}/id"), int(size.rstrip("K")) * UNITS["KiB"], cpus
+        )
         domain.socket = next((n for n, members in top.sockets.items() if cpus[0] in members), None)
         domain.node = next((node.id for node in top.nodes if cpus[0] in node.cpus), None)
         top.l3.append(domain)
     if any(domain.id is None for domain in top.l3):
-        top.missing.append("L3 domain ids: the kernel gives none, so resctrl domains cannot be distinguished")
+        top.missing["l3_ids"] = "L3 domain ids: the kernel gives none, so resctrl domains cannot be distinguished"
     else:
         top.l3.sort(key=lambda domain: domain.id or 0)
 
 
-def _l3_index(fs: KernelFS, cpu: int) -> str | None:
+def _find_sysfs_index_of_l3(fs: KernelFS, cpu: int) -> str | None:
     folder = f"{CPUS}/cpu{cpu}/cache"
-    for name in fs.names(folder):
-        if name.startswith("index") and fs.find(f"{folder}/{name}/level") == "3":
+    for name in fs.list_names(folder):
+        if name.startswith("index") and fs.read_if_present(f"{folder}/{name}/level") == "3":
             return name
     return None
 
 
-def _present(fs: KernelFS, top: Topology) -> None:
-    """Find out where the offline CPUs are, so that nothing is numbered or grouped anew because one went away."""
+def _add_offline_cpus_to_cores_and_domains(fs: KernelFS, top: Topology) -> None:
+    """Add offline CPUs to cores and L3 domains, so that numbers do not change when a CPU goes offline."""
     top.domains, top.present_cores = list(top.l3), top.cores
     if not top.offline:
         return
-    # Imported here, as most hosts have no CPU offline.
-    from . import layout
+    # Imported here because most hosts have no offline CPU.
+    from . import cpu_layout
 
     threads = 2 if top.smt in ("on", "off", "forceoff") else max(len(core) for core in top.cores)
-    here = layout.infer(
+    here = cpu_layout.infer_layout_of_present_cpus(
         tuple(sorted({*top.online, *top.offline})),
         [(domain.id, domain.cpus) for domain in top.l3],
         top.cores,
         threads,
-        first_only=top.smt in ("off", "forceoff"),
+        smt_is_off=top.smt in ("off", "forceoff"),
     )
     if here is None:
         return
     top.present_cores = tuple(here.cores)
-    top.domains = layout.with_offline(top.l3, here.domains, len(top.sockets))
+    top.domains = cpu_layout.complete_domains_with_offline_cpus(top.l3, here.domains, len(top.sockets))
     for domain in top.domains:
         if domain.node is None:
-            nodes = (_node_of(fs, cpu) for cpu in domain.present)
+            nodes = (_read_node_of_cpu(fs, cpu) for cpu in domain.present)
             domain.node = next((number for number in nodes if number is not None), None)
 
 
-def _node_of(fs: KernelFS, cpu: int) -> int | None:
-    """Return the node of a CPU, which a link in its folder tells while it is offline too."""
-    names = [name for name in fs.names(f"{CPUS}/cpu{cpu}") if name.startswith("node") and name[4:].isdecimal()]
+def _read_node_of_cpu(fs: KernelFS, cpu: int) -> int | None:
+    """Return the node of a CPU, online or offline, from a link in its sysfs folder."""
+    names = [name for name in fs.list_names(f"{CPUS}/cpu{cpu}") if name.startswith("node") and name[4:].isdecimal()]
     return int(names[0][4:]) if names else None
 
 
-def _group_ccds(fs: KernelFS, top: Topology) -> None:
-    """Put the L3 domains on their CCDs: by die_id, else by the table of families, else one each."""
-    dies = {domain: (domain.socket, _number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
-    # One die id for a whole socket says nothing: kernels that do not know the CCD answer 0 everywhere.
+def _group_l3_domains_into_ccds(fs: KernelFS, top: Topology) -> None:
+    """Group the L3 domains by CCD: by the kernel's die_id, else by the table of families, else each domain alone."""
+    dies = {domain: (domain.socket, _read_number_of_cpu(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
+    # Kernels that do not know CCDs show the same die id for the whole socket.
     if len(set(dies.values())) > len(top.sockets):
         top.ccd_source = "the kernel's die_id"
-        top.ccds = ccds.by_die(top.domains, dies)
+        top.ccds = ccds.group_domains_by_die_id(top.domains, dies)
     else:
         family = top.family if top.is_amd else None
-        top.ccds, top.ccd_source = ccds.by_family(top.domains, family, top.model_number)
+        top.ccds, top.ccd_source = ccds.group_domains_by_cpu_family(top.domains, family, top.model_number)
     for number, ccd in enumerate(top.ccds):
         for domain in ccd:
             domain.ccd = number
 
 
-def _abilities(fs: KernelFS, top: Topology) -> None:
-    top.cpufreq_driver = fs.find(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
+def _read_features_into_topology(fs: KernelFS, top: Topology) -> None:
+    top.cpufreq_driver = fs.read_if_present(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
     if top.cpufreq_driver is None:
-        top.missing.append("cpufreq: no driver is bound (BIOS without P-states, or a guest)")
-    reason = resctrl.why_not(fs, top.flags)
+        top.missing["cpufreq"] = "cpufreq: no driver is bound (BIOS without P-states, or a guest)"
+    reason = resctrl.resctrl_unavailable_reason(fs, top.flags)
     if reason:
-        top.missing.append(reason)
+        top.missing["resctrl"] = reason
     else:
-        top.resctrl = resctrl.abilities(fs, top.flags)
+        top.resctrl = resctrl.read_features(fs, top.flags)
         if "cat_l3" in top.flags and top.resctrl.cbm_mask is None:
-            top.missing.append(
+            top.missing["l3_mask_width"] = (
                 "the L3 mask's width: resctrl is not mounted and the cpuid driver is not loaded (modprobe cpuid)"
             )
-    prefetch = cpuid.read(fs, 0x80000021)
+    prefetch = cpuid.read_cpuid(fs, 0x80000021)
     if prefetch is None:
-        top.missing.append("PrefetchCtl: /dev/cpu/0/cpuid cannot be read (as root, after modprobe cpuid, it can)")
+        top.missing["prefetch"] = "PrefetchCtl: /dev/cpu/0/cpuid cannot be read (as root, after modprobe cpuid, it can)"
     else:
         top.prefetch_control = bool(prefetch[0] >> 13 & 1)
-    top.registers_read_only = lockdown.why_read_only(fs)
+    top.registers_read_only = lockdown.registers_read_only_reason(fs)
 
 
-def describe_l3(domains: Sequence[L3Domain]) -> str:
-    """Return the sizes of L3 domains in words, as "16 x 16 MiB"."""
+def format_domain_counts_by_l3_size(domains: Sequence[L3Domain]) -> str:
+    """Return the number of L3 domains of each size, as "16 x 16 MiB"."""
     sizes: dict[int, int] = {}
     for domain in domains:
         sizes[domain.bytes] = sizes.get(domain.bytes, 0) + 1
-    return ", ".join(f"{count} x {size_text(size)}" for size, count in sizes.items())
+    return ", ".join(f"{count} x {format_bytes(size)}" for size, count in sizes.items())

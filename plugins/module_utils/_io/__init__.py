@@ -1,4 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The only modules that open files, run programs or talk to servers."""
+"""Access to files, programs and servers; no other package opens them itself."""

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checksums of files: read as people write them, ``sha256:`` and 64 hexadecimal digits, and computed."""
+"""SHA-256 checksums of files: parsed from ``sha256:`` and 64 hexadecimal digits, and computed."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import hashlib
 import os
 
 from .._errors import BadRequest, TuningError
-from .untrusted import open_file
+from .safe_open import open_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ ALGORITHM = "sha256:"
 CHUNK = 1 << 20
 
 
-def digest_in(text: str | None) -> str | None:
-    """Return the digits of a checksum; None where there is none."""
+def parse_checksum(text: str | None) -> str | None:
+    """Return the 64 digits of a checksum; None for an empty text, BadRequest for another one."""
     if not text:
         return None
     digits = text[len(ALGORITHM) :].lower()
@@ -30,8 +29,8 @@ def digest_in(text: str | None) -> str | None:
     return digits
 
 
-def digest_of(path: str, tell: Callable[[int, int | None], None] = lambda have, total: None) -> str:
-    """Return the digits of a file's checksum; ``tell`` is called with the bytes so far and in total."""
+def compute_sha256(path: str, report_progress: Callable[[int, int | None], None] = lambda have, total: None) -> str:
+    """Return a file's SHA-256 in hexadecimal; ``report_progress`` is called with the bytes so far and in total."""
     digest = hashlib.sha256()
     have = 0
     try:
@@ -41,18 +40,18 @@ def digest_of(path: str, tell: Callable[[int, int | None], None] = lambda have, 
             while data:
                 digest.update(data)
                 have += len(data)
-                tell(have, total)
+                report_progress(have, total)
                 data = file.read(CHUNK)
     except OSError as error:
         raise TuningError(f"{path} cannot be read: {error.strerror}.") from None
     return digest.hexdigest()
 
 
-def mismatch(name: str, digest: str, wanted: str) -> str:
-    """Return the sentence on a file that is not the one that was asked for."""
-    return f"{name} has the checksum {ALGORITHM}{digest}, but {ALGORITHM}{wanted} was requested."
+def mismatch_message(name: str, digest: str, wanted_digest: str) -> str:
+    """Return the error message for a file with another checksum than the wanted one."""
+    return f"{name} has the checksum {ALGORITHM}{digest}, but {ALGORITHM}{wanted_digest} was requested."
 
 
-def mismatch_on_server(url: str, digest: str, wanted: str) -> str:
-    """Return the sentence on a file of a server that is not the one that was asked for."""
-    return f"{mismatch(url, digest, wanted)} Check both, and whether the server has another file now."
+def server_mismatch_message(url: str, digest: str, wanted_digest: str) -> str:
+    """Return the error message for a server's file with another checksum than the wanted one."""
+    return f"{mismatch_message(url, digest, wanted_digest)} Check both, and whether the server has another file now."

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs other programs for what only they can do: systemctl, update-grub, grubby. Never once per CPU or IRQ."""
+"""Runs other programs, such as systemctl, update-grub and grubby; never one per CPU or interrupt."""
 
 from __future__ import annotations
 
@@ -14,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Where administrators' programs are; an unprivileged or bare environment may not name all of it.
+#: The folders of programs for administrators; the caller's environment may lack some of them.
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Done:
-    """How a command ended. ``code`` is negative where a signal ended it, as subprocess has it."""
+class CommandResult:
+    """The exit code and the output of a command; ``code`` is the negative number of the signal that ended it."""
 
     __slots__ = ("code", "err", "out")
 
@@ -29,22 +28,22 @@ class Done:
         self.err = err
 
 
-def run(command: Sequence[str]) -> str:
-    """Run a command to its end and return what it printed; what it says is in the error when it fails."""
-    done = attempt(command)
+def run_command(command: Sequence[str]) -> str:
+    """Run a command to its end and return its output; TuningError with its last lines where it fails."""
+    done = try_command(command)
     if done.code != 0:
         words = " ".join((done.err.strip() or done.out.strip()).splitlines()[-5:]) or "nothing"
-        raise TuningError(f"'{_shown(command)}' failed with exit code {done.code}. It says: {words}")
+        raise TuningError(f"'{_shorten_command(command)}' failed with exit code {done.code}. It says: {words}")
     return done.out
 
 
-def attempt(command: Sequence[str], seconds: float | None = None) -> Done:
-    """Run a command whose failure is an answer too; stop it after ``seconds``."""
-    # Imported here because most runs need no other program and it costs several milliseconds.
+def try_command(command: Sequence[str], timeout: float | None = None) -> CommandResult:
+    """Run a command and return its result, also where it fails; TuningError where it exceeds ``timeout`` seconds."""
+    # Imported here because most runs start no other program, and the import takes several milliseconds.
     import subprocess
 
     try:
-        # The engine runs on the host without Ansible too, so it has no run_command to call.
+        # The library runs on the host without Ansible too, so it has no run_command to call.
         done = subprocess.run(  # pylint: disable=ansible-bad-function
             list(command),
             env={**os.environ, "PATH": PATH, "LC_ALL": "C"},
@@ -52,17 +51,19 @@ def attempt(command: Sequence[str], seconds: float | None = None) -> Done:
             capture_output=True,
             text=True,
             errors="surrogateescape",
-            timeout=seconds,
+            timeout=timeout,
             check=False,
         )
     except FileNotFoundError:
-        raise Absent(f"Cannot run '{_shown(command)}': there is no {command[0]} in {PATH}.") from None
+        raise Absent(f"Cannot run '{_shorten_command(command)}': there is no {command[0]} in {PATH}.") from None
     except OSError as error:
-        raise TuningError(f"Cannot run '{_shown(command)}': {os.strerror(error.errno or 0)}.") from None
+        raise TuningError(f"Cannot run '{_shorten_command(command)}': {os.strerror(error.errno or 0)}.") from None
     except subprocess.TimeoutExpired:
-        raise TuningError(f"'{_shown(command)}' had not ended after {seconds:.0f} seconds, and was stopped.") from None
-    return Done(done.returncode, done.stdout, done.stderr)
+        raise TuningError(
+            f"'{_shorten_command(command)}' had not ended after {timeout:.0f} seconds, and was stopped."
+        ) from None
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
-def _shown(command: Sequence[str]) -> str:
+def _shorten_command(command: Sequence[str]) -> str:
     return " ".join(word if len(word) < 80 else f"{word[:60]}..." for word in command[:4])

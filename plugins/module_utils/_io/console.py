@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What commands print for people and for programs, escaped: a name from a file could have codes for a terminal."""
+"""Output of commands, with escapes for unprintable characters: a name from a file could contain terminal codes."""
 
 from __future__ import annotations
 
@@ -11,19 +10,19 @@ import sys
 from .._notation.printable import escape_unprintable
 
 
-def say(*lines: str) -> None:
-    """Print lines. What a person, a file or the kernel named may hold what a terminal would obey: it is escaped."""
+def print_lines(*lines: str) -> None:
+    """Print lines to standard output, escaped."""
     sys.stdout.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
 
 
-def complain(*lines: str) -> None:
-    """Print lines as an error, escaped as well."""
+def print_error_lines(*lines: str) -> None:
+    """Print lines to standard error, escaped."""
     sys.stderr.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
 
 
-def say_json(data: object) -> None:
+def print_json(data: object) -> None:
     """Print data as JSON."""
     import json
 
-    # JSON escapes all but this one of what a terminal would obey.
-    say(*json.dumps(data, indent=1, sort_keys=True).replace("\x7f", "\\u007f").split("\n"))
+    # JSON itself escapes all control characters but DEL.
+    print_lines(*json.dumps(data, indent=1, sort_keys=True).replace("\x7f", "\\u007f").split("\n"))

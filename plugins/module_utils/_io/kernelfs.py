@@ -1,20 +1,19 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The only file that opens kernel files: /sys, /proc, /dev/cpu and the resctrl file system.
+"""Access to kernel files: /sys, /proc, /dev/cpu and the resctrl file system; no other module opens them for writing.
 
-Paths are absolute, as a person would type them. ``root`` puts another tree under them, so that a recorded one can be
-read in a test. A read-only instance refuses every write, which is how check mode keeps its promise.
+Paths are absolute, as a person would type them. ``root`` is the folder that they are below, so that tests can read a
+recorded tree. A read-only instance refuses every write, so that check mode cannot change the host.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from contextlib import contextmanager
 
 from .._errors import Absent, Refused, TuningError
+from .blocks import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,21 +25,21 @@ ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV, errno.ESRCH)
 
 
 class KernelFS:
-    """Reads and writes kernel files; every OSError comes out as ``Absent`` or ``Refused``."""
+    """Reads and writes kernel files; every OSError becomes ``Absent`` or ``Refused``."""
 
     def __init__(self, root: str = "/", read_only: bool = False) -> None:
         self.root = root
         self.read_only = read_only
 
-    def _real(self, path: str) -> str:
+    def _real_path(self, path: str) -> str:
         return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
 
     # Reading
 
     def read(self, path: str, limit: int = 1 << 20) -> str:
-        """Return a file's text without its last newline, at most ``limit`` bytes of it."""
-        with _translated(path, "read"):
-            fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
+        """Return a file's text without its last newlines, at most ``limit`` bytes of it."""
+        with _translate_errors(path, "read"):
+            fd = os.open(self._real_path(path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 chunks = []
                 while limit > 0:
@@ -53,60 +52,60 @@ class KernelFS:
                 os.close(fd)
         return b"".join(chunks).decode("utf-8", "replace").rstrip("\n")
 
-    def find(self, path: str) -> str | None:
-        """Like read, but None where the file is absent. A refusal is still raised."""
+    def read_if_present(self, path: str) -> str | None:
+        """Return a file's text as ``read`` does; None where the file does not exist. Refused is still raised."""
         try:
             return self.read(path)
         except Absent:
             return None
 
     def read_at(self, path: str, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes at an offset: how /dev/cpu/N/msr and /dev/cpu/N/cpuid are read."""
-        with _translated(path, "read"):
-            fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
+        """Return ``size`` bytes at an offset, as of /dev/cpu/N/cpuid."""
+        with _translate_errors(path, "read"):
+            fd = os.open(self._real_path(path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 return os.pread(fd, size, offset)
             finally:
                 os.close(fd)
 
     def read_words(self, path: str, offsets: Iterable[int]) -> list[int]:
-        """Return the 64-bit words at some offsets, with one open: how registers are read from /dev/cpu/N/msr."""
+        """Return the 64-bit words at some offsets of a file that is opened once, as registers of /dev/cpu/N/msr."""
         words = []
-        with _opened(path, self._real(path), os.O_RDONLY) as fd:
+        with _open_descriptor(path, self._real_path(path), os.O_RDONLY) as fd:
             for offset in offsets:
-                with _translated(path, f"read register {offset:#x} of"):
+                with _translate_errors(path, f"read register {offset:#x} of"):
                     words.append(int.from_bytes(os.pread(fd, 8, offset), "little"))
         return words
 
-    def names(self, path: str) -> list[str]:
-        """Return the sorted names in a directory; none where it is absent."""
+    def list_names(self, path: str) -> list[str]:
+        """Return the sorted names in a directory; none where it does not exist."""
         try:
-            with _translated(path, "list"):
-                return sorted(os.listdir(self._real(path)))
+            with _translate_errors(path, "list"):
+                return sorted(os.listdir(self._real_path(path)))
         except Absent:
             return []
 
     def is_dir(self, path: str) -> bool:
-        """Return whether a directory is there."""
-        return os.path.isdir(self._real(path))
+        """Return whether a path is a directory."""
+        return os.path.isdir(self._real_path(path))
 
-    def status(self, path: str) -> os.stat_result | None:
-        """Return a file's size, mode and so on; None where it is absent."""
+    def read_status(self, path: str) -> os.stat_result | None:
+        """Return a file's size, mode and owner; None where it does not exist."""
         try:
-            with _translated(path, "look at"):
-                return os.stat(self._real(path))
+            with _translate_errors(path, "look at"):
+                return os.stat(self._real_path(path))
         except Absent:
             return None
 
-    def refusal(self, path: str, nonsense: str) -> int:
-        """Return the errno with which the kernel refuses an invalid text, 0 where it does not refuse it.
+    def write_refusal_errno(self, path: str, invalid_text: str) -> int:
+        """Write an invalid text to a file; return the errno of the kernel's refusal, 0 where it does not refuse it.
 
-        For files where the kernel checks the permission before it reads the text, and shows it in no other way. The
-        write can have no effect, so a check may do this too.
+        Some files show only so whether they may be written: the kernel checks the permission before it parses the
+        text. The write has no effect, so check mode may do it too.
         """
-        with _opened(path, self._real(path), os.O_WRONLY) as fd:
+        with _open_descriptor(path, self._real_path(path), os.O_WRONLY) as fd:
             try:
-                os.write(fd, nonsense.encode())
+                os.write(fd, invalid_text.encode())
             except OSError as error:
                 return error.errno or 0
         return 0
@@ -114,11 +113,11 @@ class KernelFS:
     # Writing
 
     def write(self, path: str, text: str) -> None:
-        """Write in one system call, as the kernel's parsers require. Never creates or truncates a file."""
-        self._must_be_writable(path)
+        """Write a text in one system call, as the kernel's parsers require; never create or truncate a file."""
+        self._require_writable(path)
         data = text.encode()
-        with _translated(path, f"write '{text.strip()}' to"):
-            fd = os.open(self._real(path), os.O_WRONLY | os.O_CLOEXEC)
+        with _translate_errors(path, f"write '{text.strip()}' to"):
+            fd = os.open(self._real_path(path), os.O_WRONLY | os.O_CLOEXEC)
             try:
                 written = os.write(fd, data)
             finally:
@@ -127,88 +126,88 @@ class KernelFS:
             raise Refused(f"{path} took only {written} of {len(data)} bytes of '{text.strip()}'.", errno.EIO, path)
 
     def patch_words(self, path: str, edits: Iterable[tuple[int, int, int]]) -> None:
-        """Set the bits of a mask to those of a value in 64-bit words, (offset, mask, value) each, with one open.
+        """Set the masked bits of 64-bit words in a file that is opened once; ``edits`` are (offset, mask, value).
 
-        A word that already is right is not written: a write to /dev/cpu/N/msr taints the kernel even without effect.
+        A word that would not change is not written, because every write to /dev/cpu/N/msr taints the kernel.
         """
-        self._must_be_writable(path)
-        with _opened(path, self._real(path), os.O_RDWR) as fd:
+        self._require_writable(path)
+        with _open_descriptor(path, self._real_path(path), os.O_RDWR) as fd:
             for offset, mask, value in edits:
-                with _translated(path, f"read register {offset:#x} of"):
+                with _translate_errors(path, f"read register {offset:#x} of"):
                     old = int.from_bytes(os.pread(fd, 8, offset), "little")
                 new = old & ~mask | value & mask
                 if new != old:
-                    with _translated(path, f"write {new:#x} to register {offset:#x} of"):
+                    with _translate_errors(path, f"write {new:#x} to register {offset:#x} of"):
                         os.pwrite(fd, new.to_bytes(8, "little"), offset)
 
     def load_module(self, name: str, load: bool = True) -> None:
-        """Load a kernel module, or unload it, by modprobe: only it knows compression, dependencies and blacklists."""
+        """Load or unload a kernel module by modprobe, which knows compression, dependencies and blacklists."""
         from . import command
 
-        self._must_be_writable(f"/sys/module/{name}")
-        command.run(["modprobe", *(() if load else ("-r",)), name])
+        self._require_writable(f"/sys/module/{name}")
+        command.run_command(["modprobe", *(() if load else ("-r",)), name])
 
     def mkdir(self, path: str) -> None:
         """Make a directory, which in resctrl makes a group."""
-        self._must_be_writable(path)
-        with _translated(path, "make"):
-            os.mkdir(self._real(path))
+        self._require_writable(path)
+        with _translate_errors(path, "make"):
+            os.mkdir(self._real_path(path))
 
     def rmdir(self, path: str) -> None:
         """Remove a directory, which in resctrl removes a group."""
-        self._must_be_writable(path)
-        with _translated(path, "remove"):
-            os.rmdir(self._real(path))
+        self._require_writable(path)
+        with _translate_errors(path, "remove"):
+            os.rmdir(self._real_path(path))
 
-    def label(self, path: str, name: str, value: str) -> None:
-        """Attach a trusted extended attribute to a file; it lives exactly as long as the file does."""
-        self._must_be_writable(path)
-        with _translated(path, "label"):
-            os.setxattr(self._real(path), f"trusted.{name}", value.encode())
+    def set_trusted_attribute(self, path: str, name: str, value: str) -> None:
+        """Attach a trusted extended attribute to a file; it ends with the file."""
+        self._require_writable(path)
+        with _translate_errors(path, "label"):
+            os.setxattr(self._real_path(path), f"trusted.{name}", value.encode())
 
-    def read_label(self, path: str, name: str) -> str | None:
-        """Return an attribute that ``label`` attached, None where there is none."""
+    def read_trusted_attribute(self, path: str, name: str) -> str | None:
+        """Return a trusted extended attribute of a file, None where it has no such attribute."""
         try:
-            return os.getxattr(self._real(path), f"trusted.{name}").decode("utf-8", "replace")
+            return os.getxattr(self._real_path(path), f"trusted.{name}").decode("utf-8", "replace")
         except OSError:
             return None
 
-    def mount(self, fstype: str, target: str, options: str = "") -> None:
+    def mount_filesystem(self, fstype: str, target: str, options: str = "") -> None:
         """Mount a kernel file system, with nosuid, nodev and noexec."""
         nosuid_nodev_noexec = 2 | 4 | 8
-        self._must_be_writable(target)
+        self._require_writable(target)
         self._libc_call("mount", fstype.encode(), target, fstype.encode(), nosuid_nodev_noexec, options.encode())
 
-    def unmount(self, target: str) -> None:
+    def unmount_filesystem(self, target: str) -> None:
         """Unmount a file system."""
-        self._must_be_writable(target)
+        self._require_writable(target)
         self._libc_call("umount2", None, target, 0)
 
     def _libc_call(self, name: str, source: bytes | None, target: str, *rest: object) -> None:
-        # Imported here because it costs more than the rest of the engine and is needed once in a host's uptime.
+        # Imported here because its import takes longer than all others, and few runs mount something.
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
         first = () if source is None else (source,)
-        with _translated(target, "unmount" if source is None else "mount"):
-            if getattr(libc, name)(*first, self._real(target).encode(), *rest) != 0:
+        with _translate_errors(target, "unmount" if source is None else "mount"):
+            if getattr(libc, name)(*first, self._real_path(target).encode(), *rest) != 0:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code))
 
-    def lock(self, path: str) -> AbstractContextManager[int]:
-        """Hold an exclusive flock on a file or directory, the way the kernel documents for resctrl."""
-        return hold(self._real(path), path)
+    def hold_lock(self, path: str) -> AbstractContextManager[int]:
+        """Hold an exclusive flock on a file or directory during the block, as the kernel documents it for resctrl."""
+        return hold_file_lock(self._real_path(path), path)
 
-    def _must_be_writable(self, path: str) -> None:
+    def _require_writable(self, path: str) -> None:
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
 
 
 @contextmanager
-def _opened(path: str, real: str, flags: int) -> Iterator[int]:
-    """Open for as long as the block lasts."""
-    with _translated(path, "open"):
-        fd = os.open(real, flags | os.O_CLOEXEC)
+def _open_descriptor(path: str, real_path: str, flags: int) -> Iterator[int]:
+    """Open a file during the block and yield its descriptor."""
+    with _translate_errors(path, "open"):
+        fd = os.open(real_path, flags | os.O_CLOEXEC)
     try:
         yield fd
     finally:
@@ -216,15 +215,18 @@ def _opened(path: str, real: str, flags: int) -> Iterator[int]:
 
 
 @contextmanager
-def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[int]:
-    """Hold an exclusive flock, waiting up to ``seconds`` for it; messages call it ``path``. Yields the descriptor."""
+def hold_file_lock(real_path: str, shown_path: str, timeout: float = 30.0) -> Iterator[int]:
+    """Hold an exclusive flock during the block and yield its descriptor; wait for it up to ``timeout`` seconds.
+
+    Messages name ``shown_path``.
+    """
     import fcntl
     import time
 
-    with _translated(path, "open"):
-        fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with _translate_errors(shown_path, "open"):
+        fd = os.open(real_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        until = time.monotonic() + seconds
+        until = time.monotonic() + timeout
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -232,8 +234,8 @@ def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[int]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise TuningError(
-                        f"Another program has held the lock on {path} for {seconds:.0f} seconds; nothing was changed. "
-                        f"'fuser -v {path}' names it."
+                        f"Another program has held the lock on {shown_path} for {timeout:.0f} seconds; nothing was "
+                        f"changed. 'fuser -v {shown_path}' names it."
                     ) from None
                 time.sleep(0.1)
         yield fd
@@ -242,8 +244,8 @@ def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[int]:
 
 
 @contextmanager
-def _translated(path: str, verb: str) -> Iterator[None]:
-    """Turn an OSError into one of ours, with the path and the verb in the sentence."""
+def _translate_errors(path: str, verb: str) -> Iterator[None]:
+    """Turn an OSError of the block into Absent or Refused, with the path and the verb in its message."""
     try:
         yield
     except OSError as error:

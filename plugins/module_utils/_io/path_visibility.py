@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which files a unit reaches: the folders that its sandbox hides and must show all the same, and what bars its user.
+"""Finds the hidden folders that a unit's sandbox must show for a file, and what stops a user on the way to a file.
 
-A path leads through folders and links, as the kernel walks it (path_resolution(7)). A link of a Hugging Face cache
-leads from one folder to another, and both have to be there. In a hidden folder only what is shown counts: systemd makes
-the folders above it anew, open to everyone.
+The kernel walks a path through folders and links (path_resolution(7)). A link in a Hugging Face cache leads from one
+folder to another, and the unit needs both folders. Where a hidden folder has a shown folder, systemd creates the
+folders above the shown folder new, and everyone may enter them.
 """
 
 from __future__ import annotations
@@ -14,30 +13,30 @@ from __future__ import annotations
 import os
 import stat
 
-from .untrusted import MOST_LINKS
+from .safe_open import MOST_LINKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Optional
 
-    #: The user and the groups of a unit; None for the user that systemd makes.
+    #: User and groups of a unit; None for a dynamic user of systemd.
     Who = Optional[tuple[int, Sequence[int]]]
 
-#: Folders that the sandbox hides or makes anew.
+#: Folders that the sandbox hides or replaces by empty ones.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 
 
-def is_hidden(path: str) -> bool:
-    """Return whether a path lies in a folder that the sandbox hides."""
+def is_hidden_by_sandbox(path: str) -> bool:
+    """Return whether a path is in a folder that the sandbox hides."""
     return f"{path}/".startswith(tuple(f"{folder}/" for folder in HIDDEN))
 
 
-def folders_to_show(paths: Iterable[str]) -> list[str]:
-    """Return the hidden folders that files and the links to them lie in."""
-    found: dict[str, None] = {}
+def hidden_folders_to_show(paths: Iterable[str]) -> list[str]:
+    """Return the hidden folders that contain these files or a link on the way to one of them."""
+    hidden: dict[str, None] = {}
     for path in paths:
-        # As it is given, and not only where it leads: a folder on the way may be a link.
+        # The folder in the given path may be a link, so it must be shown too.
         folders = [os.path.dirname(path)]
         for dummy in range(MOST_LINKS):
             folder, name = os.path.split(path)
@@ -47,65 +46,65 @@ def folders_to_show(paths: Iterable[str]) -> list[str]:
             if not os.path.islink(path):
                 break
             path = os.path.join(real, os.readlink(path))
-        found.update(dict.fromkeys(folder for folder in folders if is_hidden(folder)))
-    return list(found)
+        hidden.update(dict.fromkeys(folder for folder in folders if is_hidden_by_sandbox(folder)))
+    return list(hidden)
 
 
-def what_bars(path: str, who: Who, staged: bool = False) -> tuple[str, str] | None:
-    """Return the first thing on the way to a file that bars a user, and what cannot be done with it.
+def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[str, str] | None:
+    """Return the first path on the way to a file that stops a user, with the verb seen, entered or read; else None.
 
-    None where the modes let the user pass; lists of access (acl(5)) may say otherwise, both ways. Of a file that is
-    ``staged``, a copy in an open folder is read.
+    Only modes of files count, and not access control lists (acl(5)). For a staged file only the mode of the file
+    counts, because the unit reads a copy in an open folder.
     """
-    shown = folders_to_show([path])
-    if not staged:
-        for folder, name in _lookups(path):
-            if is_hidden(folder) and not _visible(folder, name, shown):
+    shown = hidden_folders_to_show([path])
+    if not is_staged:
+        for folder, name in _list_lookups(path):
+            if is_hidden_by_sandbox(folder) and not _is_visible(folder, name, shown):
                 return os.path.join(folder, name), "seen"
-            above_shown = is_hidden(folder) and not _within(folder, shown)
-            if not above_shown and not _allows(folder, who, stat.S_IXOTH):
+            above_shown = is_hidden_by_sandbox(folder) and not _is_in_shown_folder(folder, shown)
+            if not above_shown and not _mode_allows(folder, user, stat.S_IXOTH):
                 return folder, "entered"
-    return None if _allows(path, who, stat.S_IROTH) else (path, "read")
+    return None if _mode_allows(path, user, stat.S_IROTH) else (path, "read")
 
 
-def _lookups(path: str) -> Iterator[tuple[str, str]]:
-    """Yield each folder that the kernel looks a name up in on the way to a file, and that name."""
-    at, left, links = "/", path.split("/")[::-1], 0
-    while left:
-        name = left.pop()
+def _list_lookups(path: str) -> Iterator[tuple[str, str]]:
+    """Yield folder and name of each lookup of the kernel on the way to a file."""
+    folder, names, links = "/", path.split("/")[::-1], 0
+    while names:
+        name = names.pop()
         if name in ("", "."):
             continue
         if name == "..":
-            at = os.path.dirname(at)
+            folder = os.path.dirname(folder)
             continue
-        yield at, name
-        following = os.path.join(at, name)
-        if not os.path.islink(following):
-            at = following
+        yield folder, name
+        next_path = os.path.join(folder, name)
+        if not os.path.islink(next_path):
+            folder = next_path
             continue
         links += 1
         if links > MOST_LINKS:
             return
-        target = os.readlink(following)
-        at = "/" if target.startswith("/") else at
-        left += target.split("/")[::-1]
+        target = os.readlink(next_path)
+        folder = "/" if target.startswith("/") else folder
+        names += target.split("/")[::-1]
 
 
-def _visible(folder: str, name: str, shown: Sequence[str]) -> bool:
-    """Return whether a name in a hidden folder is there for the unit: it is shown, or leads to what is shown."""
+def _is_visible(folder: str, name: str, shown: Sequence[str]) -> bool:
+    """Return whether the unit sees a name in a hidden folder: in a shown folder, or on the way to a shown folder."""
     path = os.path.join(folder, name)
-    return _within(folder, shown) or any(f"{one}/".startswith(f"{path}/") for one in shown)
+    return _is_in_shown_folder(folder, shown) or any(f"{visible}/".startswith(f"{path}/") for visible in shown)
 
 
-def _within(folder: str, shown: Sequence[str]) -> bool:
-    return f"{folder}/".startswith(tuple(f"{one}/" for one in shown))
+def _is_in_shown_folder(folder: str, shown: Sequence[str]) -> bool:
+    return f"{folder}/".startswith(tuple(f"{visible}/" for visible in shown))
 
 
-def _allows(path: str, who: Who, need: int) -> bool:
-    """Return whether the mode of a file gives a right, told as that of others, to a user."""
-    found = os.stat(path)
+def _mode_allows(path: str, user: Who, others_right: int) -> bool:
+    """Return whether the mode of a file gives a right to a user; ``others_right`` is its bit for other users."""
+    status = os.stat(path)
     shift = 0
-    if who:
-        user, groups = who
-        shift = 6 if found.st_uid == user else 3 if found.st_gid in groups else 0
-    return bool(found.st_mode >> shift & need)
+    if user:
+        user_id, groups = user
+        shift = 6 if status.st_uid == user_id else 3 if status.st_gid in groups else 0
+    return bool(status.st_mode >> shift & others_right)

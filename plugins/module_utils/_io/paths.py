@@ -1,21 +1,20 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Paths on a host that more than one package names."""
+"""Paths on a host that several packages use."""
 
 from __future__ import annotations
 
-SERVICE = "sovereign-epyc.service"
-#: The engine on a host: its command, and the folder with its other files.
-COMMAND = "/usr/sbin/sovereign-epyc"
-ENGINE = "/usr/lib/sovereign-epyc"
-#: Where administrators and programs such as ours put units.
+BOOT_SERVICE = "sovereign-epyc.service"
+#: The host tool: its command, and the folder with its modules.
+HOST_TOOL = "/usr/sbin/sovereign-epyc"
+HOST_TOOL_FOLDER = "/usr/lib/sovereign-epyc"
+#: The folder for units that administrators and programs like this collection add.
 UNIT_FOLDER = "/etc/systemd/system"
-ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"
-#: How the unit of an instance begins.
+BOOT_SERVICE_LINK = f"{UNIT_FOLDER}/multi-user.target.wants/{BOOT_SERVICE}"
+#: The first line of each unit of an instance.
 INSTANCE_HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
-#: Boot parameters that an undo took back and the running kernel still has, one a line.
-WAITS = "/run/sovereign-epyc/waits-for-reboot"
+#: Lists the boot parameters that an undo removed and that the running kernel still has.
+REBOOT_PENDING_FILE = "/run/sovereign-epyc/waits-for-reboot"
 #: The NUMA nodes, as the kernel shows them.
 NODES = "/sys/devices/system/node"

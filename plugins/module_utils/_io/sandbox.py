@@ -1,14 +1,12 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs a program that may be hostile or broken behind the walls of a unit, never as root.
+"""Runs a program that may be hostile or broken in a hardened transient unit, never as root.
 
-The unit is there for the moment only. For the trial of a server it has the very settings of the real one: its user, its
-view of the files, its system calls. So what it cannot read or run, the real one cannot either, and that is known before
-a running server is stopped. It is made of a file in /run, and not by systemd-run(1), which needs D-Bus to bring an
-answer back.
-Source: systemd.service(5); systemd.exec(5), "Process exit codes".
+In the trial of a server, the transient unit has the settings of the real unit: its user, its view of files, its system
+calls. So a server that cannot read or execute a file fails in the trial, before a running server is stopped. The unit
+is a file in /run, because systemd-run(1) needs D-Bus to return a result. Source: systemd.service(5); systemd.exec(5),
+"Process exit codes".
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ import tempfile
 from contextlib import contextmanager, suppress
 
 from .._errors import TuningError
-from .._notation import systemd
+from .._notation import unit_syntax
 from . import command, textfile
-from .command import Done
-from .path_visibility import folders_to_show
+from .command import CommandResult
+from .path_visibility import hidden_folders_to_show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,11 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Optional
 
-    #: Lines of the section [Service]. None: without walls, for tools that measure builds of their own.
-    Walls = Optional[Sequence[str]]
+    #: Lines of the section [Service]; None for no sandbox, as in tools that run their own builds.
+    Hardening = Optional[Sequence[str]]
 
-#: What every one of our services is denied. It keeps the calls by which threads choose their CPUs, and no others of
-#: @resources; /proc/meminfo must be there, where glibc reads the size of huge pages.
+#: The restrictions of all services of the collection. Of the system calls in @resources only sched_setaffinity is
+#: allowed, by which threads choose their CPUs. /proc/meminfo stays visible, because glibc reads the size of huge pages
+#: there.
 HARDENING = (
     "NoNewPrivileges=yes",
     "CapabilityBoundingSet=",
@@ -68,154 +67,176 @@ HARDENING = (
     "SystemCallFilter=sched_setaffinity",
     "SystemCallErrorNumber=EPERM",
 )
-#: Where units are that are there for the moment only; it is not there where systemd has not booted the host.
-FOLDER = "/run/systemd/system"
-#: What systemd and we share beside: /tmp may be another one for it.
-ROOM = "/run"
-#: Beyond the time that a program has, so that systemd's own end comes first.
+#: The folder of transient units; it is missing on a host that was not booted by systemd.
+RUNTIME_UNIT_FOLDER = "/run/systemd/system"
+#: A folder that systemd and this process share; /tmp may be private to this process.
+RUNTIME_FOLDER = "/run"
+#: Seconds that systemctl may take longer than the program, so that the timeout of systemd expires first.
 MARGIN = 30
 PROPERTIES = "Result,ExecMainCode,ExecMainStatus"
-#: ExecMainCode, as si_code of waitid(2), of a program that ended by itself.
+#: The ExecMainCode (si_code of waitid(2)) of a program that was not ended by a signal.
 EXITED = "1"
-#: What systemd says of a program that never began, and the one of them that is about its file.
+#: Exit codes of systemd for a program that could not be started, and the exit code for a file that cannot be executed.
 NOT_BEGUN, NOT_EXECUTED = range(200, 246), 203
-#: What it writes lies in memory, so that it shall not write without end.
+#: Limits of each transient unit; its output is a file in memory, so its size is limited.
 LIMITS = ("TimeoutStopSec=5", "LimitCORE=0", "LimitFSIZE=16M", "Environment=LC_ALL=C")
 _numbers = itertools.count(1)
 
 
-def attempt(walls: Walls, words: Sequence[str], seconds: float | None) -> Done:
-    """Run a program to its end behind the walls; a failure of it is an answer too.
+def run_in_sandbox(hardening: Hardening, command_line: Sequence[str], timeout: float | None) -> CommandResult:
+    """Run a program to its end in a sandbox, and return its result, also where it fails.
 
-    TuningError when it had to be stopped after ``seconds``, or when systemd cannot raise the walls here. With None it
-    may take as long as it wants.
+    TuningError where it exceeds ``timeout`` seconds (None: no limit), or where systemd cannot make the sandbox.
     """
-    if walls is None:
-        return command.attempt(words, seconds)
-    with room(walls) as folder:
+    if hardening is None:
+        return command.try_command(command_line, timeout)
+    with make_trial_folder(hardening) as folder:
         out, err = (os.path.join(folder, name) for name in ("out", "err"))
-        with _unit(walls, words, seconds, {"Input": "null", "Output": f"file:{out}", "Error": f"file:{err}"}) as name:
-            started = command.attempt(["systemctl", "start", name], None if seconds is None else seconds + MARGIN)
-            code = 0 if started.code == 0 else _code(name, words, seconds, started.err)
-        return Done(code, textfile.read(out) or "", textfile.read(err) or "")
+        with _write_transient_unit(
+            hardening, command_line, timeout, {"Input": "null", "Output": f"file:{out}", "Error": f"file:{err}"}
+        ) as name:
+            started = command.try_command(["systemctl", "start", name], None if timeout is None else timeout + MARGIN)
+            code = 0 if started.code == 0 else _read_exit_code(name, command_line, timeout, started.err)
+        return CommandResult(code, textfile.read_text(out) or "", textfile.read_text(err) or "")
 
 
-class Running:
-    """A program that runs behind the walls; ``code`` is how it ended, None while it runs."""
+class SandboxedProcess:
+    """A program that runs in a sandbox; ``code`` is its exit code, None while it runs."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self.code: int | None = None
 
-    def ended(self) -> bool:
-        """Return whether it has ended."""
+    def has_ended(self) -> bool:
+        """Return whether the program has ended."""
         return self.process.poll() is not None
 
 
 @contextmanager
-def running(walls: Walls, words: Sequence[str], seconds: float, source: str, log: str) -> Iterator[Running]:
-    """Run a program behind the walls until the block ends, with these files as its standard input and its log.
+def start_in_sandbox(
+    hardening: Hardening, command_line: Sequence[str], timeout: float, input_path: str, log_path: str
+) -> Iterator[SandboxedProcess]:
+    """Run a program in a sandbox until the block ends, with these files as its standard input and its log.
 
-    TuningError behind the block when systemd cannot raise the walls here.
+    TuningError at the end of the block where systemd could not make the sandbox.
     """
-    # Imported here because most runs of the engine start no server.
+    # Imported here because most runs of the library start no server.
     import subprocess
 
-    stdio = {"Input": f"file:{source}", "Output": f"append:{log}", "Error": "inherit"}
-    with _unit(walls, words, seconds, stdio) as name, open(source, "rb") as given, open(log, "ab") as said:
-        # The engine runs on the host without Ansible too, so it has no run_command to call.
+    stdio = {"Input": f"file:{input_path}", "Output": f"append:{log_path}", "Error": "inherit"}
+    with (
+        _write_transient_unit(hardening, command_line, timeout, stdio) as name,
+        open(input_path, "rb") as input_file,
+        open(log_path, "ab") as log,
+    ):
+        # The library runs on the host without Ansible too, so it has no run_command to call.
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function
-            words if walls is None else ["systemctl", "start", name],
+            command_line if hardening is None else ["systemctl", "start", name],
             env={**os.environ, "PATH": command.PATH, "LC_ALL": "C"},
-            stdin=given,
-            stdout=said if walls is None else subprocess.DEVNULL,
-            stderr=said if walls is None else subprocess.DEVNULL,
+            stdin=input_file,
+            stdout=log if hardening is None else subprocess.DEVNULL,
+            stderr=log if hardening is None else subprocess.DEVNULL,
         )
-        one = Running(process)
+        sandboxed = SandboxedProcess(process)
         try:
-            yield one
+            yield sandboxed
         finally:
-            if not one.ended():
-                if walls is None:
+            if not sandboxed.has_ended():
+                if hardening is None:
                     process.kill()
                 else:
-                    with suppress(TuningError):  # It has just ended by itself.
-                        command.run(["systemctl", "kill", "--signal=KILL", name])
+                    with suppress(TuningError):  # The program may have ended meanwhile.
+                        command.run_command(["systemctl", "kill", "--signal=KILL", name])
             process.wait()
-        one.code = process.returncode if walls is None or process.returncode == 0 else _code(name, words, seconds, "")
+        sandboxed.code = (
+            process.returncode
+            if hardening is None or process.returncode == 0
+            else _read_exit_code(name, command_line, timeout, "")
+        )
 
 
 @contextmanager
-def room(walls: Walls) -> Iterator[str]:
-    """Make a folder for what goes into a trial and comes out, which only root can enter."""
-    with tempfile.TemporaryDirectory(prefix="sovereign-epyc-", dir=None if walls is None else ROOM) as folder:
+def make_trial_folder(hardening: Hardening) -> Iterator[str]:
+    """Make a folder for the input and output of a trial during the block; only root can enter it."""
+    with tempfile.TemporaryDirectory(
+        prefix="sovereign-epyc-", dir=None if hardening is None else RUNTIME_FOLDER
+    ) as folder:
         yield folder
 
 
-def show_folders(paths: Iterable[str]) -> list[str]:
-    """Return the settings that show the folders of files that HARDENING hides, read-only."""
-    return [f"BindReadOnlyPaths={_path_word(folder)}" for folder in folders_to_show(paths)]
+def visible_folder_settings(paths: Iterable[str]) -> list[str]:
+    """Return unit settings that make the folders of files visible, read-only, where HARDENING hides them."""
+    return [f"BindReadOnlyPaths={_quote_path(folder)}" for folder in hidden_folders_to_show(paths)]
 
 
-def show_writable_folder(path: str, at: str) -> list[str]:
-    """Return the settings that show a folder at another path, where the program may write into it."""
-    return [f"BindPaths={_path_word(path)}:{_path_word(at)}"]
+def writable_folder_settings(path: str, shown_path: str) -> list[str]:
+    """Return unit settings that make a folder visible and writable at another path."""
+    return [f"BindPaths={_quote_path(path)}:{_quote_path(shown_path)}"]
 
 
-def _path_word(path: str) -> str:
-    """Return a path as it stands in BindPaths= and its like, where a colon begins the next path."""
-    return systemd.quote(path, variables=False).replace(":", "\\:")
+def _quote_path(path: str) -> str:
+    """Return a path quoted for BindPaths= and similar settings, with escaped colons."""
+    return unit_syntax.quote_unit_word(path, escape_variables=False).replace(":", "\\:")
 
 
 @contextmanager
-def _unit(walls: Walls, words: Sequence[str], seconds: float | None, stdio: dict[str, str]) -> Iterator[str]:
-    """Have systemd know a unit that runs a program once, and yield its name; the program ends with the block."""
+def _write_transient_unit(
+    hardening: Hardening, command_line: Sequence[str], timeout: float | None, stdio: dict[str, str]
+) -> Iterator[str]:
+    """Write a unit that runs a program once, and yield its name; the unit is removed at the end of the block."""
     name = f"sovereign-epyc-try-{os.getpid()}-{next(_numbers)}.service"
-    if walls is None:
+    if hardening is None:
         yield name
         return
-    if not os.path.isdir(FOLDER):
-        raise TuningError(f"There is no {FOLDER}: this host was not booted with systemd, and instances need it.")
+    if not os.path.isdir(RUNTIME_UNIT_FOLDER):
+        raise TuningError(
+            f"There is no {RUNTIME_UNIT_FOLDER}: this host was not booted with systemd, and instances need it."
+        )
     lines = [
         "[Unit]\nDescription=A program of llama.cpp, run once behind walls\n\n[Service]\nType=oneshot",
         *(f"Standard{kind}={value}" for kind, value in stdio.items()),
-        f"ExecStart={systemd.command(words[0], words[1:])}",
-        f"TimeoutStartSec={'infinity' if seconds is None else format(seconds, 'g')}",
+        f"ExecStart={unit_syntax.format_unit_command_line(command_line[0], command_line[1:])}",
+        f"TimeoutStartSec={'infinity' if timeout is None else format(timeout, 'g')}",
         *LIMITS,
-        *walls,
+        *hardening,
     ]
-    path = os.path.join(FOLDER, name)
-    textfile.replace(path, "\n".join([*lines, ""]))
+    path = os.path.join(RUNTIME_UNIT_FOLDER, name)
+    textfile.write_file(path, "\n".join([*lines, ""]))
     try:
         yield name
     except BaseException:
         with suppress(TuningError):
-            command.run(["systemctl", "stop", name])
+            command.run_command(["systemctl", "stop", name])
         raise
     finally:
-        textfile.remove(path)
-        with suppress(TuningError):  # Of one that did not fail there is nothing to forget.
-            command.run(["systemctl", "reset-failed", name])
+        textfile.remove_file(path)
+        with suppress(TuningError):  # A unit that did not fail has no failed state to reset.
+            command.run_command(["systemctl", "reset-failed", name])
 
 
-def _code(name: str, words: Sequence[str], seconds: float | None, said: str) -> int:
-    """Return how a program of a unit that failed ended, negative for a signal; TuningError when it is not known."""
-    rows = command.run(["systemctl", "show", f"--property={PROPERTIES}", name]).splitlines()
-    found = dict(row.partition("=")[::2] for row in rows)
-    status = int(found.get("ExecMainStatus") or 0)
-    if found.get("Result") == "timeout":
-        raise TuningError(f"'{' '.join(words[:2])}' had not ended after {seconds or 0:g} seconds, and was stopped.")
-    if status and found.get("ExecMainCode") != EXITED:
+def _read_exit_code(name: str, command_line: Sequence[str], timeout: float | None, systemd_message: str) -> int:
+    """Return the exit code of the program of a failed unit, negative for a signal; TuningError where it is unknown."""
+    rows = command.run_command(["systemctl", "show", f"--property={PROPERTIES}", name]).splitlines()
+    properties = dict(row.partition("=")[::2] for row in rows)
+    status = int(properties.get("ExecMainStatus") or 0)
+    if properties.get("Result") == "timeout":
+        raise TuningError(
+            f"'{' '.join(command_line[:2])}' had not ended after {timeout or 0:g} seconds, and was stopped."
+        )
+    if status and properties.get("ExecMainCode") != EXITED:
         return -status
     if status == NOT_EXECUTED:
         raise TuningError(
-            f"{words[0]} cannot be executed behind the walls of its unit (203/EXEC). Its user may not enter a folder "
-            "on the way to it, or not execute it, or it is not for this machine. Change its mode, or take another."
+            f"{command_line[0]} cannot be executed behind the walls of its unit (203/EXEC). Its user may not enter a "
+            "folder on the way to it, or not execute it, or it is not for this machine. Change its mode, or take "
+            "another."
         )
     if status and status not in NOT_BEGUN:
         return status
-    why = f"exit code {status}, see systemd.exec(5)" if status else " ".join(said.split()) or "it says nothing"
+    why = (
+        f"exit code {status}, see systemd.exec(5)" if status else " ".join(systemd_message.split()) or "it says nothing"
+    )
     raise TuningError(
-        f"systemd cannot raise the walls of the unit, to try {words[0]} behind them: {why}. Look at user and at "
+        f"systemd cannot raise the walls of the unit, to try {command_line[0]} behind them: {why}. Look at user and at "
         f"unit_settings; 'journalctl -u {name}' may say more."
     )

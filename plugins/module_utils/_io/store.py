@@ -1,13 +1,12 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Small JSON files that survive a crash: the ledger of originals and the requests that the boot service applies.
+"""Small JSON files that survive a crash, such as the ledger of originals and the stored requests.
 
-Each file has the number of its format and is held against its shape when it is read, so that all who read one get what
-they expect, or the error that names the file. Hold the lock to change one.
+Each file has a format number and is compared with its shape when it is loaded, so that callers get valid data or an
+error with the path of the file. Callers hold the lock to change a file.
 
-The boot service applies as root what is stored here, so a folder or a file that others may change is refused.
+The boot service applies stored requests as root, so a folder or a file that other users may change is refused.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ import stat
 from contextlib import ExitStack, contextmanager, suppress
 
 from .._errors import Absent, Damaged, TuningError
+from .._notation.shape import first_misfit_message
 from . import textfile
-from .kernelfs import hold
-from .untrusted import is_private
+from .kernelfs import hold_file_lock
+from .safe_open import is_writable_by_root_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
 HOME = "/var/lib/sovereign-epyc"
 #: The file with the requests that the boot service applies.
 REQUESTS = "desired.json"
-#: The file that is there while a trial goes on; see _knobs/trial.py.
+#: The file that exists during a trial; see _knobs/trial.py.
 TRIAL = "trial.json"
-#: The file with what was repaired, and when; see _drift/repair.py.
+#: The file with the settings that were repaired, and when; see _drift/repair.py.
 REPAIRS = "repairs.json"
-#: The file with a line for each run that changed this host; see _knobs/history.py.
+#: The file with a line for each run that changed this host; see _knobs/history/history_file.py.
 HISTORY = "history.jsonl"
-#: The format of all files. A file without a number was written before there was one, in the same format.
+#: The format number of all files. A file without a number has this format too, because the first files had no number.
 FORMAT = 1
-#: In a shape, the key of a table with any keys.
-ANY = "*"
 
 
 class Store:
@@ -49,27 +47,27 @@ class Store:
         self.read_only = read_only
         self._held = 0
 
-    def path(self, name: str) -> str:
-        """Return where a file is."""
+    def file_path(self, name: str) -> str:
+        """Return the path of a file of the store."""
         return os.path.join(self.folder, name)
 
-    def has(self, name: str) -> bool:
-        """Return whether a file is there. Raises TuningError for a folder that cannot be the store."""
-        self._require_own_folder()
-        return os.path.lexists(self.path(name))
+    def has_file(self, name: str) -> bool:
+        """Return whether the store has a file. Raises TuningError for a folder that other users may change."""
+        self._require_private_folder()
+        return os.path.lexists(self.file_path(name))
 
-    def load(self, name: str, shape: Any = dict) -> dict[str, Any]:
-        """Return what a file holds; nothing where there is none. Raises Damaged for one that is not of the shape.
+    def load_document(self, name: str, shape: Any = dict) -> dict[str, Any]:
+        """Return the data of a file, {} where it does not exist. Raises Damaged where it does not fit the shape.
 
-        A shape is a type, a tuple of types, a table of shapes by key, all of which may be missing, or one for ANY key.
-        Raises TuningError for a file or a folder that others than root may change.
+        Shapes are explained in _notation/shape.py; here every key may be missing. Raises TuningError for a file or a
+        folder that other users may change.
         """
         import json
 
-        self._require_own_folder()
-        path = self.path(name)
+        self._require_private_folder()
+        path = self.file_path(name)
         try:
-            data: dict[str, Any] = json.loads(_read_own_file(path))
+            data: dict[str, Any] = json.loads(_read_file_only_root_writes(path))
         except FileNotFoundError:
             if os.path.islink(path):
                 raise Damaged(path, f"it is a link to {os.readlink(path)}, where nothing is") from None
@@ -78,37 +76,37 @@ class Store:
             raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
         except (ValueError, RecursionError) as error:
             raise Damaged(path, f"it is no JSON: {error}") from None
-        found = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
-        if found != FORMAT:
-            raise Damaged(path, f"its format is {found!r}, and this version of the collection knows {FORMAT} only")
-        wrong = _misfit(data, shape, "")
-        if wrong:
-            raise Damaged(path, f"it holds something else than it should at {wrong}")
+        number = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
+        if number != FORMAT:
+            raise Damaged(path, f"its format is {number!r}, and this version of the collection knows {FORMAT} only")
+        message = first_misfit_message(data, shape, lacks_keys=True)
+        if message:
+            raise Damaged(path, message)
         return data
 
     def load_cache(self, name: str, shape: Any = dict) -> dict[str, Any]:
-        """Return what a file holds that only spares work; nothing for a damaged one, which the next save replaces."""
+        """Return the data of a file that can be computed again; {} for a damaged file, which the next save replaces."""
         try:
-            return self.load(name, shape)
+            return self.load_document(name, shape)
         except Damaged:
             return {}
 
-    def save(self, name: str, data: dict[str, Any]) -> None:
-        """Replace a file, on the disk when this returns."""
+    def save_document(self, name: str, data: dict[str, Any]) -> None:
+        """Replace a file by data, flushed to the disk."""
         import json
 
-        self._replace(name, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n")
+        self._write_text(name, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n")
 
     def load_lines(self, name: str) -> list[str]:
-        """Return the lines of a file, without those that are empty; none where there is no file.
+        """Return the lines of a file that are not empty; none where the file does not exist.
 
-        Bytes that are no text stay in a line as they are. Raises TuningError for a file or a folder that cannot be
-        read, or that others than root may change.
+        Bytes that cannot be decoded stay in a line as surrogates. Raises TuningError for a file or a folder that cannot
+        be read, or that other users may change.
         """
-        self._require_own_folder()
-        path = self.path(name)
+        self._require_private_folder()
+        path = self.file_path(name)
         try:
-            text = _read_own_file(path, errors="surrogateescape")
+            text = _read_file_only_root_writes(path, errors="surrogateescape")
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -116,50 +114,50 @@ class Store:
         return [line for line in text.split("\n") if line]
 
     def save_lines(self, name: str, lines: Iterable[str]) -> None:
-        """Replace a file by lines, on the disk when this returns."""
-        self._replace(name, "".join(f"{line}\n" for line in lines))
+        """Replace a file by lines, flushed to the disk."""
+        self._write_text(name, "".join(f"{line}\n" for line in lines))
 
-    def _replace(self, name: str, text: str) -> None:
-        path = self.path(name)
+    def _write_text(self, name: str, text: str) -> None:
+        path = self.file_path(name)
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
         self._make_folder()
-        self._require_own_folder()
-        textfile.replace(path, text, 0o600)
+        self._require_private_folder()
+        textfile.write_file(path, text, 0o600)
 
-    def remove(self, name: str) -> None:
-        """Remove a file, and the folder when it was the last one; hold the lock."""
-        textfile.remove(self.path(name))
+    def remove_file(self, name: str) -> None:
+        """Remove a file, and the folder where it is empty then; hold the lock."""
+        textfile.remove_file(self.file_path(name))
         with suppress(OSError):
             os.rmdir(self.folder)
 
-    def rename(self, name: str, new: str) -> None:
-        """Give a file another name."""
-        textfile.rename(self.path(name), self.path(new))
+    def rename_file(self, name: str, new_name: str) -> None:
+        """Rename a file of the store."""
+        textfile.rename_file(self.file_path(name), self.file_path(new_name))
 
     def require_writable(self) -> None:
-        """Raise TuningError where no file can be made in the folder; hold the lock, and call this before any change.
+        """Raise TuningError where no file can be created in the folder; hold the lock, and call this before any change.
 
-        A run makes a file and removes it, because some file systems refuse nothing else. A check makes nothing and
-        asks the kernel.
+        A run creates a file and removes it, because some file systems show only so that they refuse it. Check mode
+        creates nothing and asks the kernel with access(2).
         """
-        self._require_own_folder()
+        self._require_private_folder()
         if self.read_only:
             if os.path.exists(self.folder) and not os.access(self.folder, os.W_OK):
                 raise TuningError(f"{self.folder} cannot be written. Nothing was changed.")
             return
         try:
-            textfile.probe_folder(self.folder)
+            textfile.require_writable_folder(self.folder)
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise TuningError(f"{self.folder} cannot be written: {reason}. Nothing was changed.") from None
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the lock that every run of this collection takes to change this host; whoever has it may take it again.
+    def hold_lock(self) -> Iterator[None]:
+        """Hold the lock that every run takes before it changes this host; the holder may take it again.
 
-        A run that takes the last file away takes the folder, too: who waited meanwhile locks the next one. What killed
-        runs have left beside the files is removed.
+        A run that removes the last file removes the folder too, so a waiting run locks a new folder. Temporary files of
+        killed runs are removed.
         """
         if self._held:
             self._held += 1
@@ -169,31 +167,31 @@ class Store:
                 self._held -= 1
             return
         with ExitStack() as stack:
-            made = self._hold_folder(stack)
+            made = self._lock_folder(stack)
             self._held = 1
             try:
-                textfile.remove_leftovers(self.folder)
+                textfile.remove_temporary_files(self.folder)
                 yield
             finally:
                 self._held = 0
                 if made:
-                    with suppress(OSError):  # It is not empty.
+                    with suppress(OSError):  # A folder with files stays.
                         os.rmdir(self.folder)
 
-    def _hold_folder(self, stack: ExitStack) -> bool:
-        """Lock the folder that is there once nobody else has it; return whether it was missing."""
+    def _lock_folder(self, stack: ExitStack) -> bool:
+        """Lock the folder, made anew where another run removes it meanwhile; return whether it was missing."""
         made = False
         while True:
             made |= self._make_folder()
-            self._require_own_folder()
+            self._require_private_folder()
             with suppress(Absent):
-                descriptor = stack.enter_context(hold(self.folder, self.folder))
-                if _is_at(descriptor, self.folder):
+                descriptor = stack.enter_context(hold_file_lock(self.folder, self.folder))
+                if _is_file_at_path(descriptor, self.folder):
                     return made
                 stack.close()
 
     def _make_folder(self) -> bool:
-        """Make the folder; return whether it was missing."""
+        """Create the folder; return whether it was missing."""
         try:
             os.makedirs(self.folder, mode=0o700)
         except FileExistsError:
@@ -202,11 +200,11 @@ class Store:
             raise TuningError(f"{self.folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
         return True
 
-    def _require_own_folder(self) -> None:
-        """Raise TuningError where there is something else than a folder that root alone may change, or nothing."""
+    def _require_private_folder(self) -> None:
+        """Raise TuningError where the path exists and is no folder that only root may change."""
         folder = self.folder
         try:
-            there = os.stat(folder)
+            status = os.stat(folder)
         except FileNotFoundError:
             if os.path.islink(folder):
                 raise TuningError(
@@ -218,44 +216,44 @@ class Store:
             raise TuningError(
                 f"{folder} cannot be looked at: {os.strerror(error.errno or 0)}. Nothing was changed."
             ) from None
-        if not stat.S_ISDIR(there.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             raise TuningError(
                 f"{folder} is no folder, and the record of this host belongs into one. Nothing was changed. Move it "
                 "away, and run this again."
             )
-        _require_own(folder, there, "700")
+        _require_writable_by_root_only(folder, status, "700")
 
 
-def _read_own_file(path: str, errors: str = "strict") -> str:
-    """Return the text of a file that root alone may change; never wait for the other end of a pipe."""
+def _read_file_only_root_writes(path: str, errors: str = "strict") -> str:
+    """Return the text of a file that only root may change; a pipe is refused without waiting for its other end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        there = os.fstat(descriptor)
-        if not stat.S_ISREG(there.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise Damaged(path, "it is no ordinary file")
-        _require_own(path, there, "600")
+        _require_writable_by_root_only(path, status, "600")
         with open(descriptor, encoding="utf-8", errors=errors, closefd=False) as file:
             return file.read()
     finally:
         os.close(descriptor)
 
 
-def _require_own(path: str, there: os.stat_result, mode: str) -> None:
-    """Raise TuningError for a file or a folder that others than root, or who runs this, may change.
+def _require_writable_by_root_only(path: str, status: os.stat_result, mode: str) -> None:
+    """Raise TuningError for a file or folder that users other than root and the caller may change.
 
-    ``mode`` is the one that it should have.
+    The message names ``mode`` as the right one.
     """
-    if is_private(there):
+    if is_writable_by_root_only(status):
         return
     raise TuningError(
-        f"{path} is of {_name_user(there.st_uid)} and has the mode {stat.S_IMODE(there.st_mode):04o}, so others than "
+        f"{path} is of {_user_name(status.st_uid)} and has the mode {stat.S_IMODE(status.st_mode):04o}, so others than "
         "root can change what this host is tuned to at its next boot. Nothing was changed. Look whether what it holds "
         f"is still yours, then run 'chown root: {path} && chmod {mode} {path}', and this again."
     )
 
 
-def _name_user(user: int) -> str:
-    """Return the name of a user, or the number of one that this host does not know."""
+def _user_name(user: int) -> str:
+    """Return the name of a user, or its number where this host has no such user."""
     import pwd
 
     try:
@@ -264,23 +262,8 @@ def _name_user(user: int) -> str:
         return f"the user {user}"
 
 
-def _is_at(descriptor: int, path: str) -> bool:
+def _is_file_at_path(descriptor: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def _misfit(data: Any, shape: Any, where: str) -> str:
-    """Return the first place that is not of its shape, an empty text where all is."""
-    if not isinstance(shape, dict):
-        fits = isinstance(data, shape) and not (isinstance(data, bool) and shape is int)
-        return "" if fits else where or "its top"
-    if not isinstance(data, dict):
-        return where or "its top"
-    for key, value in data.items():
-        inner = shape.get(key, shape.get(ANY))
-        wrong = _misfit(value, inner, f"{where}/{key}") if inner is not None else f"{where}/{key}"
-        if wrong:
-            return wrong
-    return ""

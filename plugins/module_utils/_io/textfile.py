@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Ordinary files of ours, replaced whole: written beside, flushed to the disk, renamed, and the folder flushed.
+"""Reads and writes ordinary text files; a write replaces the whole file and survives a crash.
 
-A crash leaves the old file or the new one, never a piece. Kernel files are not written like this: see kernelfs.py.
+The text is written to a temporary file, flushed, and renamed, so that a crash leaves the old file or the new one.
+Kernel files are written by kernelfs.py.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
 
 from .._errors import TuningError
-from .untrusted import Folder, open_file, open_folder
+from .blocks import suppress
+from .safe_open import OpenFolder, open_file, open_folder
 
 
-def under(root: str, path: str) -> str:
-    """Return where an absolute path lies in a tree; the tree of a real host is /."""
+def path_in_tree(root: str, path: str) -> str:
+    """Return the place of an absolute path in the tree below a folder; the tree of a real host is /."""
     return os.path.join(root, path.lstrip("/"))
 
 
-def read(path: str) -> str | None:
-    """Return a file's text, byte for byte; None where it is absent."""
+def read_text(path: str) -> str | None:
+    """Return a file's text with its newlines as they are; None where it does not exist."""
     try:
         with open(open_file(path), encoding="utf-8", errors="surrogateescape", newline="") as file:
             return file.read()
@@ -34,21 +34,19 @@ def read(path: str) -> str | None:
         raise TuningError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> None:
-    """Write a file, on the disk when this returns; an existing one keeps its mode and owner if it is to ``inherit``.
+def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True) -> None:
+    """Replace a file, flushed to the disk; with ``keep_owner``, an existing file keeps its owner and mode.
 
-    The folder may belong to somebody else, as that of a metrics collector does. What is written beside has a name that
-    nobody can know before, is made anew and never through a link, and in such a folder nothing is inherited: else its
-    owner could have root write, or give away, any file of the host.
-
-    What killed runs have left beside this file is removed.
+    The folder may belong to another user, such as a metrics collector, who must not make root overwrite or give away
+    other files. So the temporary file has a random name and is created without following links, and in such a folder
+    the owner and mode of an existing file are not copied. Temporary files of killed runs for the same path are removed.
     """
     parent, name = os.path.split(path)
     try:
         with open_folder(parent, make=True) as folder:
-            _remove_leftovers(folder, name)
-            before = _trusted_status(name, folder) if inherit else None
-            beside, descriptor = _make_beside(name, folder)
+            _remove_temporary_files(folder, name)
+            before = _read_trusted_status(name, folder) if keep_owner else None
+            temporary, descriptor = _create_temporary_file(name, folder)
             try:
                 with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                     file.write(text)
@@ -57,97 +55,98 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
                     os.fchmod(descriptor, mode if before is None else before.st_mode & 0o7777)
                     file.flush()
                     os.fsync(descriptor)
-                    # Before it is closed, which ends its lock.
-                    folder.rename(beside, name)
+                    # The file is renamed before it is closed, because the close ends the lock.
+                    folder.rename_file(temporary, name)
             except BaseException:
                 with suppress(OSError):
-                    folder.remove(beside)
+                    folder.remove_file(temporary)
                 raise
-            folder.flush()
+            folder.flush_folder_entries()
     except OSError as error:
         raise TuningError(f"{path} cannot be written: {error.strerror}. It is as it was.") from None
 
 
-def probe_folder(folder: str) -> None:
-    """Make a file in a folder and remove it again. Raises OSError where that cannot be."""
+def require_writable_folder(folder: str) -> None:
+    """Raise OSError where no file can be created in a folder, by creating and removing one."""
     with open_folder(folder) as opened:
-        name, descriptor = _make_beside("probe", opened)
+        name, descriptor = _create_temporary_file("probe", opened)
         os.close(descriptor)
-        opened.remove(name)
+        opened.remove_file(name)
 
 
-def remove_leftovers(folder: str) -> None:
-    """Remove all files that killed runs of ``replace`` have left in a folder; one that is being written stays."""
+def remove_temporary_files(folder: str) -> None:
+    """Remove all temporary files of killed runs in a folder; a file that is being written stays."""
     with suppress(OSError), open_folder(folder) as opened:
-        _remove_leftovers(opened)
+        _remove_temporary_files(opened)
 
 
-def _make_beside(name: str, folder: Folder) -> tuple[str, int]:
-    """Make the file that is to become another one; return its name, which nobody can know before, and its descriptor.
+def _create_temporary_file(name: str, folder: OpenFolder) -> tuple[str, int]:
+    """Create a temporary file for a name in a folder; return its random name and its descriptor.
 
-    It is locked for as long as it is open, which tells it from what a killed run has left.
+    The file is locked while it is open; an unlocked temporary file is a left-over of a killed run.
     """
     import fcntl
 
     while True:
-        beside = f".{name}.{os.urandom(8).hex()}"
-        descriptor = folder.create_file(beside)
-        with suppress(OSError):  # A file system without locks, where nothing is taken for a left-over either.
+        temporary = f".{name}.{os.urandom(8).hex()}"
+        descriptor = folder.create_file(temporary)
+        with suppress(OSError):  # On a file system without locks, _remove_temporary_file fails too and removes nothing.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
-            return beside, descriptor
-        # Somebody took it for a left-over before it was locked.
+            return temporary, descriptor
+        # Another run removed the file as a left-over before it was locked.
         os.close(descriptor)
 
 
-def _remove_leftovers(folder: Folder, name: str = "") -> None:
-    """Remove what killed runs have left beside a file of a folder, or beside any; a failure leaves it where it is."""
+def _remove_temporary_files(folder: OpenFolder, name: str = "") -> None:
+    """Remove temporary files of killed runs for a name in a folder, or for all names; failures are ignored."""
     for other in os.listdir(folder.descriptor):
-        if _is_beside(other, name):
+        if _is_temporary_name(other, name):
             with suppress(OSError):
-                _remove_leftover(other, folder)
+                _remove_temporary_file(other, folder)
 
 
-def _is_beside(other: str, name: str) -> bool:
-    """Return whether a name is one that ``_make_beside`` gives, for this file or, without a name, for any."""
+def _is_temporary_name(other: str, name: str) -> bool:
+    """Return whether ``other`` names a temporary file of the file ``name``, or of any file if ``name`` is empty."""
     start, dummy, digits = other.rpartition(".")
     if len(digits) != 16 or digits.strip("0123456789abcdef"):
         return False
     return start == f".{name}" if name else len(start) > 1 and start.startswith(".")
 
 
-def _remove_leftover(name: str, folder: Folder) -> None:
-    """Remove a file that nobody writes; OSError, or nothing done, for one that somebody writes or that is not ours."""
+def _remove_temporary_file(name: str, folder: OpenFolder) -> None:
+    """Remove a temporary file of root or the caller; OSError where a run is still writing it."""
     import fcntl
 
     descriptor = folder.open_file(name, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        if folder.is_private() or os.fstat(descriptor).st_uid in (0, os.geteuid()):
+        if folder.is_writable_by_root_only() or os.fstat(descriptor).st_uid in (0, os.geteuid()):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder.remove(name)
+            folder.remove_file(name)
     finally:
         os.close(descriptor)
 
 
-def _trusted_status(name: str, folder: Folder) -> os.stat_result | None:
-    """Return the status of the file that is there, None where somebody else than root can have put it there."""
-    before = folder.status(name) if folder.is_private() else None
+def _read_trusted_status(name: str, folder: OpenFolder) -> os.stat_result | None:
+    """Return the status of a regular file; None where users other than root may have put it into the folder."""
+    before = folder.file_status(name) if folder.is_writable_by_root_only() else None
     return before if before and stat.S_ISREG(before.st_mode) else None
 
 
-def give(path: str, user: int, group: int, mode: int | None = None) -> None:
-    """Set owner and group of a file, -1 for as they are, and its mode.
+def set_owner_and_mode(path: str, user: int, group: int, mode: int | None = None) -> None:
+    """Set owner and group of a file (-1: unchanged) and its mode.
 
-    In a folder that others may write it has to be a file with one name: else what is given away may be any other file.
+    In a folder that other users may write, a link and a file with a second name (hard link) are refused, because the
+    owner of the folder could make root give away another file.
     """
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
             descriptor = folder.open_file(name)
             try:
-                there = os.fstat(descriptor)
+                before = os.fstat(descriptor)
                 os.fchown(descriptor, user, group)
-                os.fchmod(descriptor, stat.S_IMODE(there.st_mode) if mode is None else mode)
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode) if mode is None else mode)
             finally:
                 os.close(descriptor)
     except OSError as error:
@@ -157,42 +156,39 @@ def give(path: str, user: int, group: int, mode: int | None = None) -> None:
         raise TuningError(f"{path} cannot be given owner or mode: {reason}.") from None
 
 
-def remove(path: str) -> None:
-    """Remove a file, on the disk when this returns; one that is not there is no error.
-
-    What killed runs have left beside it goes, too.
-    """
+def remove_file(path: str) -> None:
+    """Remove a file and its temporary files of killed runs, flushed to the disk; no error where it does not exist."""
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
-            _remove_leftovers(folder, name)
-            folder.remove(name)
-            folder.flush()
+            _remove_temporary_files(folder, name)
+            folder.remove_file(name)
+            folder.flush_folder_entries()
     except FileNotFoundError:
         return
     except OSError as error:
         raise TuningError(f"{path} cannot be removed: {error.strerror}.") from None
 
 
-def rename(path: str, new: str) -> None:
-    """Give a file another name in its folder, on the disk when this returns."""
+def rename_file(path: str, new_path: str) -> None:
+    """Rename a file in its folder, flushed to the disk."""
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
-            folder.rename(name, os.path.basename(new))
-            folder.flush()
+            folder.rename_file(name, os.path.basename(new_path))
+            folder.flush_folder_entries()
     except OSError as error:
         raise TuningError(
-            f"{path} cannot be renamed to {os.path.basename(new)}: {error.strerror}. It is as it was."
+            f"{path} cannot be renamed to {os.path.basename(new_path)}: {error.strerror}. It is as it was."
         ) from None
 
 
-def flush_folder(path: str) -> None:
-    """Flush a folder after a file in it was created, removed or renamed."""
-    flush(os.path.dirname(path))
+def flush_parent_folder(path: str) -> None:
+    """Flush the folder of a file that was created, removed or renamed."""
+    flush_path(os.path.dirname(path))
 
 
-def flush(path: str) -> None:
+def flush_path(path: str) -> None:
     """Flush a file or a folder to the disk."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:

@@ -1,4 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Readers of kernel files that several packages share; nothing is written here."""
+"""Readers of kernel files that several packages share; none of them changes a setting."""

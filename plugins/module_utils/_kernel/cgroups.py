@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The threads and processes of a running service, found through its control group.
+"""Threads, processes and processor time of a running service, read from its control group.
 
 Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads, cgroup.procs, cpu.stat).
 """
@@ -10,7 +9,7 @@ Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.thre
 from __future__ import annotations
 
 from .._errors import Absent, BadRequest
-from .._notation.numbers import parse_whole
+from .._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,33 +19,33 @@ CGROUPS = "/sys/fs/cgroup"
 MICROSECONDS = 1_000_000
 
 
-def threads_of(fs: KernelFS, who: str) -> set[int]:
-    """Return the thread ids of a systemd unit or, for a number, of a process; BadRequest where it does not run."""
-    if parse_whole(who) is not None:
-        names = fs.names(f"/proc/{who}/task")
+def list_threads(fs: KernelFS, unit_or_pid: str) -> set[int]:
+    """Return the thread ids of a systemd unit, or of the process with a number; BadRequest where it does not run."""
+    if parse_whole_number(unit_or_pid) is not None:
+        names = fs.list_names(f"/proc/{unit_or_pid}/task")
         if not names:
-            raise BadRequest(f"There is no process {who}: it has ended, or the number is wrong.")
+            raise BadRequest(f"There is no process {unit_or_pid}: it has ended, or the number is wrong.")
         return {int(name) for name in names}
-    return _ids_below(fs, _folder_of(fs, who), "cgroup.threads")
+    return _read_ids_recursively(fs, _require_unit_folder(fs, unit_or_pid), "cgroup.threads")
 
 
-def processes_of(fs: KernelFS, who: str) -> list[int]:
-    """Return the processes of a systemd unit, or just the one that a number names, as threads_of does."""
-    process = parse_whole(who)
+def list_processes(fs: KernelFS, unit_or_pid: str) -> list[int]:
+    """Return the process ids of a systemd unit, sorted; for a number, that process, as list_threads does."""
+    process = parse_whole_number(unit_or_pid)
     if process is not None:
-        threads_of(fs, who)
+        list_threads(fs, unit_or_pid)
         return [process]
-    return sorted(_ids_below(fs, _folder_of(fs, who), "cgroup.procs"))
+    return sorted(_read_ids_recursively(fs, _require_unit_folder(fs, unit_or_pid), "cgroup.procs"))
 
 
-def seconds_of(fs: KernelFS, unit: str) -> float:
-    """Return the processor seconds that all processes of a systemd unit have used, those that ended too."""
-    lines = (line.split() for line in fs.read(f"{_folder_of(fs, unit)}/cpu.stat").splitlines())
+def read_cpu_seconds(fs: KernelFS, unit: str) -> float:
+    """Return the processor time of all processes of a systemd unit in seconds, ended processes included."""
+    lines = (line.split() for line in fs.read(f"{_require_unit_folder(fs, unit)}/cpu.stat").splitlines())
     return int(dict(lines)["usage_usec"]) / MICROSECONDS
 
 
-def _folder_of(fs: KernelFS, unit: str) -> str:
-    folder = _find_unit(fs, unit, CGROUPS)
+def _require_unit_folder(fs: KernelFS, unit: str) -> str:
+    folder = _find_unit_folder(fs, unit, CGROUPS)
     if folder is None:
         raise BadRequest(
             f"The unit {unit} has no control group below {CGROUPS}: it does not run. Start it first, or check its name."
@@ -54,24 +53,24 @@ def _folder_of(fs: KernelFS, unit: str) -> str:
     return folder
 
 
-def _find_unit(fs: KernelFS, unit: str, folder: str) -> str | None:
-    """Look for a unit's folder; units are direct children of slices."""
-    for name in fs.names(folder):
+def _find_unit_folder(fs: KernelFS, unit: str, folder: str) -> str | None:
+    """Return the control group of a unit in a folder or the slices below it, None where it has none."""
+    for name in fs.list_names(folder):
         if name == unit:
             return f"{folder}/{name}"
         if name.endswith(".slice"):
-            found = _find_unit(fs, unit, f"{folder}/{name}")
+            found = _find_unit_folder(fs, unit, f"{folder}/{name}")
             if found:
                 return found
     return None
 
 
-def _ids_below(fs: KernelFS, folder: str, file: str) -> set[int]:
+def _read_ids_recursively(fs: KernelFS, folder: str, file: str) -> set[int]:
     try:
         ids = {int(line) for line in fs.read(f"{folder}/{file}").split()}
     except Absent:
         return set()
-    for name in fs.names(folder):
+    for name in fs.list_names(folder):
         if fs.is_dir(f"{folder}/{name}"):
-            ids |= _ids_below(fs, f"{folder}/{name}", file)
+            ids |= _read_ids_recursively(fs, f"{folder}/{name}", file)
     return ids

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""CPUID as the kernel sees it, through the cpuid driver.
+"""CPUID leaves of CPU 0, read through the kernel's cpuid driver.
 
 Source: Documentation/admin-guide/devices.txt and arch/x86/kernel/cpuid.c of the Linux kernel: the file offset is the
 leaf in the low 32 bits and the subleaf above, and 16 bytes come back.
@@ -17,13 +16,13 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 
-def read(fs: KernelFS, leaf: int, subleaf: int = 0) -> tuple[int, int, int, int] | None:
-    """Return EAX, EBX, ECX, EDX of CPU 0, None where the driver is not loaded or the caller not root."""
+def read_cpuid(fs: KernelFS, leaf: int, subleaf: int = 0) -> tuple[int, int, int, int] | None:
+    """Return EAX, EBX, ECX, EDX of a leaf; None where the driver is not loaded or the caller is not root."""
     try:
-        raw = fs.read_at("/dev/cpu/0/cpuid", subleaf << 32 | leaf, 16)
+        registers = fs.read_at("/dev/cpu/0/cpuid", subleaf << 32 | leaf, 16)
     except (Absent, Refused):
         return None
-    if len(raw) != 16:
+    if len(registers) != 16:
         return None
-    words = [int.from_bytes(raw[at : at + 4], "little") for at in (0, 4, 8, 12)]
+    words = [int.from_bytes(registers[offset : offset + 4], "little") for offset in (0, 4, 8, 12)]
     return words[0], words[1], words[2], words[3]

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The interrupts that each CPU has taken: ticks of its timer, those of devices, and those that other CPUs sent it.
+"""Counts of interrupts by CPU and kind: timer ticks, device interrupts, and interrupts sent by other CPUs.
 
 Source: Documentation/filesystems/proc.rst (/proc/interrupts) and arch/x86/kernel/irq.c of the Linux kernel.
 """
@@ -16,15 +15,15 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 FILE = "/proc/interrupts"
-#: A row for each interrupt with a column for each CPU: thousands of hundreds.
+#: The most bytes of the file, which has a row for each interrupt with a column for each CPU.
 LARGEST = 64 << 20
 TICKS, DEVICES, SENT = KINDS = ("ticks", "devices", "sent")
-#: The rows that are no device's. Others send an interrupt to have a task run, a function called, or pages forgotten.
+#: Kinds of rows other than devices. CPUs send interrupts to reschedule, to call a function, and to flush the TLB.
 NAMED = {"LOC": TICKS, "RES": SENT, "CAL": SENT, "TLB": SENT}
 
 
-def counts(fs: KernelFS) -> dict[str, dict[int, int]]:
-    """Return by kind and CPU how many interrupts there were since the host booted; Absent or Refused where unread."""
+def read_interrupt_counts(fs: KernelFS) -> dict[str, dict[int, int]]:
+    """Return the number of interrupts since boot by kind and CPU; raises Absent or Refused."""
     header, *lines = fs.read(FILE, LARGEST).splitlines()
     cpus = [int(word[len("CPU") :]) for word in header.split()]
     found = {kind: [0] * len(cpus) for kind in KINDS}
@@ -37,9 +36,9 @@ def counts(fs: KernelFS) -> dict[str, dict[int, int]]:
     return {kind: dict(zip(cpus, numbers)) for kind, numbers in found.items()}
 
 
-def find(fs: KernelFS) -> dict[str, dict[int, int]]:
-    """Like counts, but nothing where the kernel does not show them, or not to us."""
+def read_interrupt_counts_if_shown(fs: KernelFS) -> dict[str, dict[int, int]]:
+    """Return the number of interrupts since boot by kind and CPU; empty where the file cannot be read."""
     try:
-        return counts(fs)
+        return read_interrupt_counts(fs)
     except (Absent, Refused):
         return {}

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the kernel lets anybody write registers (MSRs): not while it is locked down, nor when the driver is told so.
+"""Whether the kernel lets root write registers (MSRs): lockdown and a parameter of the driver forbid it.
 
-Reading is allowed all the same.
+Reading registers stays possible.
 Source: kernel_lockdown(7); msr_write in arch/x86/kernel/msr.c of the Linux kernel.
 """
 
@@ -16,20 +15,20 @@ if TYPE_CHECKING:
 
 LOCKDOWN = "/sys/kernel/security/lockdown"
 ALLOW_WRITES = "/sys/module/msr/parameters/allow_writes"
-#: What a reason is put behind.
+#: The beginning of a message that ends with the reason.
 READ_ONLY = "Registers of this host can be read but not written: "
 
 
-def why_read_only(fs: KernelFS) -> str:
-    """Return why registers cannot be written, with the way out; an empty text where they can."""
-    mode = fs.find(LOCKDOWN) or ""
+def registers_read_only_reason(fs: KernelFS) -> str:
+    """Return why root cannot write registers, with what to do; an empty text where root can."""
+    mode = fs.read_if_present(LOCKDOWN) or ""
     if "[integrity]" in mode or "[confidentiality]" in mode:
         return (
             f"the kernel is locked down, as {LOCKDOWN} shows ({mode}); Secure Boot does that on most "
             "distributions. Switch the prefetchers and boost in the BIOS, which has the same switches for the "
             "whole machine; or boot without Secure Boot and without lockdown= on the kernel's command line."
         )
-    if fs.find(ALLOW_WRITES) == "off":
+    if fs.read_if_present(ALLOW_WRITES) == "off":
         return (
             f"{ALLOW_WRITES} is off. Somebody set msr.allow_writes=off; write 'on' into that file, or remove the "
             "boot parameter or the line in /etc/modprobe.d that sets it."

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the memory of a process lies: bytes per node of the model's mapping and of anonymous memory, and huge pages.
+"""The memory of a process: bytes by node of the model's mapping and of anonymous memory, and huge pages.
 
-It reads two files per process. For each the kernel walks the page tables once; to ask for single pages would take a
+Two files per process are read. For each, the kernel walks the page tables once; asking for single pages would need a
 hundred million calls for a model of hundreds of gigabytes. Huge pages shorten the walk.
 Source: Documentation/filesystems/proc.rst and show_numa_map() in fs/proc/task_mmu.c of the Linux kernel.
 """
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 
 #: Larger than the file of a process with as many mappings as the kernel allows by default.
 LARGEST_NUMA_MAPS = 16 << 20
-#: How much of its even share of interleaved pages a node must have. The kernel places them in turn, so that
-#: only small mappings and pages shared with other programs make a difference.
+#: The part of its even share of interleaved pages that a node must have. The kernel places them in turn, so only
+#: small mappings and pages shared with other programs make a difference.
 EVEN = 0.9
 KINDS = ("weights", "anonymous", "other")
-#: What the kernel shows as files though no file system has them: huge pages from a pool, and shared anonymous memory.
+#: Names in the file column that are no files: huge pages from a pool, and shared anonymous memory.
 NO_FILES = ("/anon_hugepage", "/dev/zero")
 DELETED = " (deleted)"
 #: Huge pages by kind, and the lines of smaps_rollup that count them.
@@ -38,10 +37,8 @@ HUGE = {
 OTHER_SIZES = {"resident": "Rss", "swapped": "Swap", "locked": "Locked"}
 
 
-class Kind:
+class MemoryKind:
     """One kind of memory of a process: bytes by node, bytes by page size, the files and the memory policies seen."""
-
-    __slots__ = ("files", "nodes", "page_sizes", "policies")
 
     def __init__(self) -> None:
         self.nodes: dict[int, int] = {}
@@ -51,11 +48,11 @@ class Kind:
 
     @property
     def bytes(self) -> int:
-        """The bytes on all nodes."""
+        """The sum of the bytes on all nodes."""
         return sum(self.nodes.values())
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data; JSON knows only texts as keys."""
+        """Return plain data for JSON, with nodes and page sizes as texts."""
         return {
             "bytes": self.bytes,
             "nodes": {str(node): self.nodes[node] for node in sorted(self.nodes)},
@@ -65,12 +62,12 @@ class Kind:
         }
 
 
-class Memory:
-    """The memory of a process; None stands for what could not be read, and ``missing`` says why, by the same name."""
+class ProcessMemory:
+    """The memory of a process; an attribute that could not be read is None, and ``missing`` has the reason."""
 
     def __init__(self, process: int) -> None:
         self.process = process
-        self.kinds: dict[str, Kind] | None = None
+        self.kinds: dict[str, MemoryKind] | None = None
         self.huge: dict[str, int] | None = None
         self.sizes: dict[str, int] = {}
         self.missing: dict[str, str] = {}
@@ -81,46 +78,46 @@ class Memory:
         return {"process": self.process, **kinds, "hugepages": self.huge, **self.sizes}
 
 
-def read(fs: KernelFS, process: int, models: Iterable[str]) -> Memory:
-    """Read the memory of a process. Without named models, the mapped files called .gguf are the weights."""
-    memory = Memory(process)
-    wanted = frozenset(models)
+def read_process_memory(fs: KernelFS, process: int, model_paths: Iterable[str]) -> ProcessMemory:
+    """Read the memory of a process; without paths of models, mapped files named .gguf count as its weights."""
+    memory = ProcessMemory(process)
+    models = frozenset(model_paths)
 
     def is_model(path: str) -> bool:
         path = path[: -len(DELETED)] if path.endswith(DELETED) else path
-        return path in wanted if wanted else path.lower().endswith(".gguf")
+        return path in models if models else path.lower().endswith(".gguf")
 
     try:
         memory.kinds = parse_numa_maps(fs.read(f"/proc/{process}/numa_maps", LARGEST_NUMA_MAPS), is_model)
     except (Absent, Refused) as error:
-        memory.missing["kinds"] = f"the nodes of the pages of process {process}: {error}{_way_out(error)}"
+        memory.missing["kinds"] = f"the nodes of the pages of process {process}: {error}{_unreadable_hint(error)}"
     try:
-        table = parse_rollup(fs.read(f"/proc/{process}/smaps_rollup"))
+        table = parse_smaps_rollup(fs.read(f"/proc/{process}/smaps_rollup"))
         memory.huge = {kind: sum(table[line] for line in lines) for kind, lines in HUGE.items()}
         memory.sizes = {name: table[line] for name, line in OTHER_SIZES.items()}
     except (Absent, Refused) as error:
-        memory.missing["huge"] = f"the huge pages of process {process}: {error}{_way_out(error)}"
+        memory.missing["huge"] = f"the huge pages of process {process}: {error}{_unreadable_hint(error)}"
     except KeyError as error:
         memory.missing["huge"] = f"the huge pages of process {process}: this kernel counts no {error.args[0]}."
     return memory
 
 
-def _way_out(error: Absent | Refused) -> str:
+def _unreadable_hint(error: Absent | Refused) -> str:
     if isinstance(error, Refused):
         return " Only root may read it."
     return " The process has ended, or this kernel does not have the file."
 
 
-def parse_numa_maps(text: str, is_model: Callable[[str], bool]) -> dict[str, Kind]:
-    """Return the kinds of memory in a numa_maps file. Only pages that the process has touched are in it.
+def parse_numa_maps(text: str, is_model: Callable[[str], bool]) -> dict[str, MemoryKind]:
+    """Return the kinds of memory in a numa_maps file, which has only pages that the process has touched.
 
-    A line is the address, the policy, and words such as file=PATH, N0=PAGES and kernelpagesize_kB=SIZE.
+    Each line has an address, a policy, and words such as file=PATH, N0=PAGES and kernelpagesize_kB=SIZE.
     """
-    kinds = {name: Kind() for name in KINDS}
+    kinds = {name: MemoryKind() for name in KINDS}
     for line in text.splitlines():
         dummy, policy, *words = line.split(" ")
         values = dict(word.partition("=")[::2] for word in words)
-        path = unescape(values.get("file", ""))
+        path = unescape_path(values.get("file", ""))
         if path and is_model(path):
             kind = kinds["weights"]
         elif not path or path.startswith(NO_FILES):
@@ -140,8 +137,8 @@ def parse_numa_maps(text: str, is_model: Callable[[str], bool]) -> dict[str, Kin
     return kinds
 
 
-def unescape(text: str) -> str:
-    r"""Return a path as it is: the kernel writes blanks and the like as \040, backslash and three octal digits."""
+def unescape_path(text: str) -> str:
+    r"""Return a path without the kernel's escapes, such as \040 (backslash and three octal digits) for a blank."""
     first, *rest = text.split("\\")
     plain = first.encode()
     for part in rest:
@@ -153,8 +150,8 @@ def unescape(text: str) -> str:
     return plain.decode("utf-8", "replace")
 
 
-def parse_rollup(text: str) -> dict[str, int]:
-    """Return the sizes in a smaps_rollup file, in bytes."""
+def parse_smaps_rollup(text: str) -> dict[str, int]:
+    """Return the sizes in a smaps_rollup file: name -> bytes."""
     table = {}
     for line in text.splitlines():
         name, dummy, rest = line.partition(":")

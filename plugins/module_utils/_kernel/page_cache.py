@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""On which nodes the page cache holds the pages of a file, and what a node has left for more.
+"""The nodes on which the page cache holds the pages of a file, and the available memory of nodes.
 
-A page that is in the cache (mincore) is mapped by reading one byte, which does not move it, and then the kernel reports
-its node (move_pages without a destination).
+A cached page (mincore) is mapped by reading a byte, which does not move it, and then the kernel reports its node
+(move_pages without a destination).
 Source: mincore(2), move_pages(2); mm/mincore.c and mm/migrate.c of the Linux kernel.
 """
 
@@ -16,9 +15,9 @@ from contextlib import contextmanager
 
 from .._errors import TuningError
 from .._io.paths import NODES
-from .._io.untrusted import open_file
+from .._io.safe_open import open_file
 from .._notation.sizes import UNITS
-from . import memory
+from . import memory_calls
 from .hugepages import SMALL
 
 TYPE_CHECKING = False
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 
     from .._io.kernelfs import KernelFS
 
-#: Interleaved pages go to the nodes in turn. Steps of this fraction of a stride do not repeat in the same cycle.
+#: Interleaved pages go to the nodes in turn; steps by this fraction of a stride do not follow the same cycle.
 GOLDEN = 0.6180339887498949
 
 
 @contextmanager
-def opened(path: str) -> Iterator[tuple[int, int]]:
-    """Open a file to be read, and yield its descriptor and its size in bytes."""
+def open_with_size(path: str) -> Iterator[tuple[int, int]]:
+    """Open a file for reading during the block, and yield its descriptor and its size in bytes."""
     try:
         fd = open_file(path)
     except OSError as error:
@@ -44,12 +43,12 @@ def opened(path: str) -> Iterator[tuple[int, int]]:
         os.close(fd)
 
 
-def nodes_of(path: str, pages: Iterable[int]) -> dict[int, int]:
-    """Return the node of each of these pages (numbers of 4 KiB pages) that is in the cache.
+def read_nodes_of_cached_pages(path: str, pages: Iterable[int]) -> dict[int, int]:
+    """Return page -> node for those of a file's pages (numbers of 4 KiB pages) that are in the page cache.
 
-    Raises TuningError when the file cannot be read, or when this user cannot see what of it is cached.
+    Raises TuningError where the file cannot be read, or where the kernel hides from this user which pages are cached.
     """
-    with opened(path) as (fd, size):
+    with open_with_size(path) as (fd, size):
         if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
             raise TuningError(
                 f"{path}: only root, and users who may write to the file, can see what of it is in the page cache. "
@@ -57,14 +56,14 @@ def nodes_of(path: str, pages: Iterable[int]) -> dict[int, int]:
             )
         if not size:
             return {}
-        with memory.mapped(fd, size) as address:
-            cached = [page for page in pages if memory.is_cached(address + page * SMALL)]
-            places = memory.nodes_of(address + page * SMALL for page in cached)
-        return {page: node for page, node in zip(cached, places) if node is not None}
+        with memory_calls.map_file(fd, size) as address:
+            cached = [page for page in pages if memory_calls.is_page_cached(address + page * SMALL)]
+            nodes = memory_calls.read_nodes_of_pages(address + page * SMALL for page in cached)
+        return {page: node for page, node in zip(cached, nodes) if node is not None}
 
 
-def available(fs: KernelFS, node: int) -> int:
-    """Return the available bytes of a node: free pages, and reclaimable pages of files and kernel caches."""
-    words = (fs.find(f"{NODES}/node{node}/meminfo") or fs.find("/proc/meminfo") or "").split()
+def read_available_bytes(fs: KernelFS, node: int) -> int:
+    """Return the available bytes of a node: free and reclaimable memory."""
+    words = (fs.read_if_present(f"{NODES}/node{node}/meminfo") or fs.read_if_present("/proc/meminfo") or "").split()
     names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")
     return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)

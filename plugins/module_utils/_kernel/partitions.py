@@ -1,15 +1,14 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which CPUs the cpuset partition of the instances has, and which other control groups have CPUs of their own.
+"""The cpuset partition of the instances, and other control groups that are limited to certain CPUs.
 
 Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cpuset.cpus and cpuset.cpus.partition).
 """
 
 from __future__ import annotations
 
-from .._notation import cpulist
+from .._notation.cpulist import parse_cpulist
 from .cgroups import CGROUPS
 
 TYPE_CHECKING = False
@@ -18,16 +17,14 @@ if TYPE_CHECKING:
 
     from .._io.kernelfs import KernelFS
 
-#: The slice that is the partition, directly below the root: before Linux 6.7 nothing else could be one.
+#: The slice that is the partition, directly below the root, as kernels before Linux 6.7 require it.
 SLICE = "llama.slice"
 FOLDER = f"{CGROUPS}/{SLICE}"
 ROOT, ISOLATED = "root", "isolated"
 
 
-class Group:
-    """A control group with CPUs of its own; ``partition`` is as the kernel shows it, such as "member"."""
-
-    __slots__ = ("cpus", "partition", "path")
+class CpusetGroup:
+    """A control group that is limited to certain CPUs; ``partition`` is the kernel's word, such as "member"."""
 
     def __init__(self, path: str, cpus: set[int], partition: str) -> None:
         self.path = path
@@ -36,30 +33,32 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The name of its unit."""
+        """The name of the unit of the control group."""
         return self.path.rpartition("/")[2]
 
 
-def valid(fs: KernelFS) -> tuple[str, frozenset[int]]:
-    """Return the type and the CPUs of the partition in force, an empty text where there is none."""
-    kind = fs.find(f"{FOLDER}/cpuset.cpus.partition")
+def read_active_partition(fs: KernelFS) -> tuple[str, frozenset[int]]:
+    """Return the type ("root" or "isolated") and the CPUs of the partition in force; an empty type where none is."""
+    kind = fs.read_if_present(f"{FOLDER}/cpuset.cpus.partition")
     if kind not in (ROOT, ISOLATED):
         return "", frozenset()
-    return kind, frozenset(cpulist.parse(fs.find(f"{FOLDER}/cpuset.cpus.effective") or ""))
+    return kind, frozenset(parse_cpulist(fs.read_if_present(f"{FOLDER}/cpuset.cpus.effective") or ""))
 
 
-def others(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> Iterator[Group]:
-    """Yield the control groups outside of the slice that have CPUs of their own, as AllowedCPUs of systemd gives.
+def list_cpuset_groups_outside_slice(
+    fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus"
+) -> Iterator[CpusetGroup]:
+    """Yield the control groups outside of the slice that are limited to certain CPUs, as by AllowedCPUs of systemd.
 
-    With ``file`` "cpuset.cpus.effective", yield all that the kernel places by their own cpuset.
+    With ``file`` "cpuset.cpus.effective", yield all control groups that have a cpuset.
     """
-    if "cpuset" not in (fs.find(f"{folder}/cgroup.subtree_control") or "").split():
+    if "cpuset" not in (fs.read_if_present(f"{folder}/cgroup.subtree_control") or "").split():
         return
-    for name in fs.names(folder):
+    for name in fs.list_names(folder):
         path = f"{folder}/{name}"
-        text = fs.find(f"{path}/{file}")
+        text = fs.read_if_present(f"{path}/{file}")
         if text is None or path == FOLDER:
             continue
         if text.strip():
-            yield Group(path, set(cpulist.parse(text)), fs.find(f"{path}/cpuset.cpus.partition") or "")
-        yield from others(fs, path, file)
+            yield CpusetGroup(path, set(parse_cpulist(text)), fs.read_if_present(f"{path}/cpuset.cpus.partition") or "")
+        yield from list_cpuset_groups_outside_slice(fs, path, file)

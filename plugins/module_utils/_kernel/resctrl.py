@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the resctrl file system of this host can do, and what its files say.
+"""The resctrl file system: its features on this host, addresses of its groups, and its schemata.
 
 Source: Documentation/filesystems/resctrl.rst of the Linux kernel; CPUID leaves 0x10 and 0x80000020 of the AMD64
 Architecture Programmer's Manual, volume 3.
@@ -10,7 +9,7 @@ Architecture Programmer's Manual, volume 3.
 
 from __future__ import annotations
 
-from .._notation.masks import parse_mask
+from .._notation.cache_masks import parse_cache_mask
 from . import cpuid
 
 TYPE_CHECKING = False
@@ -20,37 +19,25 @@ if TYPE_CHECKING:
 HOME = "/sys/fs/resctrl"
 #: Names under the root that are not groups.
 FIXED = ("info", "mon_data", "mon_groups")
-#: On AMD one step of MB and SMBA is an eighth of a GB/s; the highest value means no limit.
+#: Steps of MB and SMBA in a GB/s on AMD; the highest value means no limit.
 STEPS_PER_GBPS = 8
 RESOURCES = ("L3", "L3CODE", "L3DATA", "MB", "SMBA")
 
 
-def address(group: str, *more: str) -> str:
-    """Return the address of a group or of a setting in it."""
+def format_address(group: str, *more: str) -> str:
+    """Return the address of a group, or of a setting in it: resctrl:GROUP/MORE."""
     return "/".join((f"resctrl:{group}", *more))
 
 
-def split(name: str) -> tuple[str, str, str]:
-    """Return the group of an address, the kind of setting (empty for the group itself) and the rest."""
-    group, dummy, rest = name[len("resctrl:") :].partition("/")
+def split_address(address: str) -> tuple[str, str, str]:
+    """Split an address into the group, the kind of setting (empty for the group itself) and the rest."""
+    group, dummy, rest = address[len("resctrl:") :].partition("/")
     kind, dummy, key = rest.partition("/")
     return group, kind, key
 
 
-class Abilities:
-    """Which allocation features there are, and their sizes; None means that it could not be read, never a guess."""
-
-    __slots__ = (
-        "cbm_mask",
-        "closids",
-        "features",
-        "min_cbm_bits",
-        "mount_options",
-        "mount_point",
-        "source",
-        "sparse_masks",
-        "throttle_max",
-    )
+class ResctrlFeatures:
+    """The allocation features of the host and their sizes; None for a size that could not be read."""
 
     def __init__(self) -> None:
         self.mount_point: str | None = None
@@ -63,42 +50,34 @@ class Abilities:
         self.throttle_max: dict[str, int] = {}
         self.source = ""
 
-    def expect(self, mount_options: tuple[str, ...]) -> None:
-        """Set the options of a mount that does not exist yet, so that a check reports what a run would do."""
+    def assume_mount_options(self, mount_options: tuple[str, ...]) -> None:
+        """Set the options of a future mount, so that check mode reports what a run would do."""
         self.mount_options = mount_options
         if "cdp" in mount_options and self.closids is not None:
-            self.closids //= 2  # Code and data take a class of service each.
+            self.closids //= 2  # A group needs one class of service for code and one for data.
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for facts; the mask in the kernel's notation."""
-        return {
-            "mount_point": self.mount_point,
-            "mount_options": list(self.mount_options),
-            "features": list(self.features),
-            "cbm_mask": None if self.cbm_mask is None else f"{self.cbm_mask:x}",
-            "closids": self.closids,
-            "min_cbm_bits": self.min_cbm_bits,
-            "sparse_masks": self.sparse_masks,
-            "throttle_max": self.throttle_max,
-            "source": self.source,
-        }
+        """Return plain data for facts, with the mask in the kernel's notation."""
+        mask = None if self.cbm_mask is None else f"{self.cbm_mask:x}"
+        lists = {"mount_options": list(self.mount_options), "features": list(self.features)}
+        return {**vars(self), **lists, "cbm_mask": mask}
 
 
 def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:
-    """Return where resctrl is mounted and with which options of its own, None where it is not."""
-    for line in (fs.find("/proc/self/mounts") or "").splitlines():
+    """Return mount point and options of the mounted resctrl file system, None where it is not mounted."""
+    for line in (fs.read_if_present("/proc/self/mounts") or "").splitlines():
         fields = line.split()
         if len(fields) > 3 and fields[2] == "resctrl":
-            own = tuple(o for o in fields[3].split(",") if o in ("cdp", "cdpl2", "mba_MBps", "debug"))
-            return fields[1], own
+            options = tuple(o for o in fields[3].split(",") if o in ("cdp", "cdpl2", "mba_MBps", "debug"))
+            return fields[1], options
     return None
 
 
-def why_not(fs: KernelFS, flags: frozenset[str]) -> str | None:
-    """Return the reason that resctrl cannot be used here, with the way out; None where it can."""
-    if "resctrl" in (fs.find("/proc/filesystems") or "").split():
+def resctrl_unavailable_reason(fs: KernelFS, cpu_flags: frozenset[str]) -> str | None:
+    """Return why resctrl cannot be used on this host, with what to do; None where it can."""
+    if "resctrl" in (fs.read_if_present("/proc/filesystems") or "").split():
         return None
-    if not flags & {"cat_l3", "mba", "cqm_llc"}:
+    if not cpu_flags & {"cat_l3", "mba", "cqm_llc"}:
         return (
             "resctrl is absent: the CPU shows no cache allocation (no cat_l3, mba or cqm_llc in /proc/cpuinfo). "
             "Zen 2 and later have it; inside a guest the hypervisor must pass it on, and the boot parameters rdt= and "
@@ -110,57 +89,54 @@ def why_not(fs: KernelFS, flags: frozenset[str]) -> str | None:
     )
 
 
-def abilities(fs: KernelFS, flags: frozenset[str]) -> Abilities:
-    """Read the abilities from the mounted file system, else from CPUID."""
-    able = Abilities()
-    able.features = tuple(sorted(flags & {"cat_l3", "cdp_l3", "mba", "cqm_llc", "cqm_mbm_local", "cqm_mbm_total"}))
-    _from_cpuid(fs, able)
+def read_features(fs: KernelFS, cpu_flags: frozenset[str]) -> ResctrlFeatures:
+    """Read the features from the mounted file system, else from CPUID."""
+    able = ResctrlFeatures()
+    able.features = tuple(sorted(cpu_flags & {"cat_l3", "cdp_l3", "mba", "cqm_llc", "cqm_mbm_local", "cqm_mbm_total"}))
+    _fill_from_cpuid(fs, able)
     mount = find_mount(fs)
     if mount:
         able.mount_point, able.mount_options = mount
-        _from_info(fs, able)
+        _fill_from_info_folder(fs, able)
     return able
 
 
-def _from_cpuid(fs: KernelFS, able: Abilities) -> None:
-    l3 = cpuid.read(fs, 0x10, 1) if "cat_l3" in able.features else None
+def _fill_from_cpuid(fs: KernelFS, features: ResctrlFeatures) -> None:
+    l3 = cpuid.read_cpuid(fs, 0x10, 1) if "cat_l3" in features.features else None
     if l3:
-        able.cbm_mask = (1 << (l3[0] & 0x1F) + 1) - 1
-        able.closids = (l3[3] & 0xFFFF) + 1
-        able.source = "CPUID"
-    extended = cpuid.read(fs, 0x80000020, 0)
+        features.cbm_mask = (1 << (l3[0] & 0x1F) + 1) - 1
+        features.closids = (l3[3] & 0xFFFF) + 1
+        features.source = "CPUID"
+    extended = cpuid.read_cpuid(fs, 0x80000020, 0)
     if extended:
         for bit, name in ((1, "MB"), (2, "SMBA")):
-            width = cpuid.read(fs, 0x80000020, bit) if extended[1] >> bit & 1 else None
+            width = cpuid.read_cpuid(fs, 0x80000020, bit) if extended[1] >> bit & 1 else None
             if width:
-                able.throttle_max[name] = 1 << width[0]
+                features.throttle_max[name] = 1 << width[0]
 
 
-def _from_info(fs: KernelFS, able: Abilities) -> None:
-    info = f"{able.mount_point}/info"
-    folders = [name for name in fs.names(info) if name in ("L3", "L3CODE", "MB", "SMBA")]
+def _fill_from_info_folder(fs: KernelFS, features: ResctrlFeatures) -> None:
+    info = f"{features.mount_point}/info"
+    folders = [name for name in fs.list_names(info) if name in ("L3", "L3CODE", "MB", "SMBA")]
     closids = []
     for name in folders:
-        text = fs.find(f"{info}/{name}/num_closids")
+        text = fs.read_if_present(f"{info}/{name}/num_closids")
         if text:
             closids.append(int(text))
         if name.startswith("L3"):
-            mask = fs.find(f"{info}/{name}/cbm_mask")
-            able.cbm_mask = parse_mask(mask) if mask else able.cbm_mask
-            low = fs.find(f"{info}/{name}/min_cbm_bits")
-            able.min_cbm_bits = int(low) if low else None
-            sparse = fs.find(f"{info}/{name}/sparse_masks")
-            able.sparse_masks = None if sparse is None else sparse == "1"
+            mask = fs.read_if_present(f"{info}/{name}/cbm_mask")
+            features.cbm_mask = parse_cache_mask(mask) if mask else features.cbm_mask
+            low = fs.read_if_present(f"{info}/{name}/min_cbm_bits")
+            features.min_cbm_bits = int(low) if low else None
+            sparse = fs.read_if_present(f"{info}/{name}/sparse_masks")
+            features.sparse_masks = None if sparse is None else sparse == "1"
     if closids:
-        able.closids = min(closids)
-        able.source = info
+        features.closids = min(closids)
+        features.source = info
 
 
 def parse_schemata(text: str) -> dict[str, dict[int, str]]:
-    """Return resource -> domain id -> value, the value without the kernel's padding.
-
-    Masks lose their leading zeros, so that two spellings of one mask compare equal.
-    """
+    """Return resource -> domain id -> value; values have no leading zeros, so that equal masks compare equal."""
     table: dict[str, dict[int, str]] = {}
     for line in text.splitlines():
         resource, colon, rest = line.strip().partition(":")
@@ -174,8 +150,8 @@ def parse_schemata(text: str) -> dict[str, dict[int, str]]:
     return table
 
 
-def render_schemata(table: dict[str, dict[int, str]]) -> str:
-    """Return the text to write: one line per resource, each with the newline that the kernel requires."""
+def format_schemata(table: dict[str, dict[int, str]]) -> str:
+    """Return the text for a schemata file: one line per resource, each with the newline that the kernel requires."""
     return "".join(
         f"{resource}:{';'.join(f'{domain}={row[domain]}' for domain in sorted(row))}\n"
         for resource, row in sorted(table.items())

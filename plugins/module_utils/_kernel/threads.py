@@ -1,17 +1,16 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the threads of a process do: where each may run, where it ran last, and how much it ran, waited and switched.
+"""The threads of processes: allowed CPUs, last CPU, running and waiting times, and context switches.
 
-Three small files per thread, read once, or twice around a window of time.
+Three small files per thread are read, once or at both ends of a time window.
 Source: Documentation/filesystems/proc.rst and Documentation/scheduler/sched-stats.rst of the Linux kernel.
 """
 
 from __future__ import annotations
 
 from .._errors import Absent
-from .._notation import cpulist
+from .._notation.cpulist import parse_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,30 +20,15 @@ if TYPE_CHECKING:
 
 TICKS_PER_SECOND = 100
 NANOSECONDS = 1_000_000_000
-#: The share of a window that a busy thread ran or waited to run. Threads that compute come close to 1, even where a
-#: hundred of them are crowded on one CPU and each runs for a hundredth.
+#: The share of the window that a busy thread at least ran or waited to run. Threads that compute come close to 1, even
+#: where a hundred of them share a CPU and each runs for a hundredth of the window.
 BUSY = 0.5
-#: The share of a window that the busiest thread must have been busy for the others to be compared with it.
+#: The least share of the window that the busiest thread was busy, where other threads are compared with it.
 IDLE = 0.01
 
 
 class Thread:
-    """One thread. What is measured over a window is None without one, or where the kernel does not count it."""
-
-    __slots__ = (
-        "allowed",
-        "busy",
-        "cpu",
-        "earlier_cpu",
-        "involuntary",
-        "name",
-        "process",
-        "started",
-        "tid",
-        "voluntary",
-        "waited",
-        "worked",
-    )
+    """A thread; measured attributes are None without a time window, or where the kernel does not count them."""
 
     def __init__(self, process: int, tid: int) -> None:
         self.process = process
@@ -62,67 +46,68 @@ class Thread:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the thread wanted a CPU for most of the window."""
+        """Return whether the thread ran or waited to run for most of the window."""
         return self.busy is not None and self.busy >= BUSY
 
     def __str__(self) -> str:
         return f"thread {self.tid} ({self.name})"
 
 
-def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thread]:
-    """Return the threads of processes now, their times and switches counted from their start.
+def sample_threads(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thread]:
+    """Return the threads of processes by (id, start time), with times and switches since the start of each.
 
-    The key holds the time of the start too, because the kernel reuses ids. A thread that ends while
-    it is read is left out.
+    The start time is in the key because the kernel reuses ids. A thread that ends meanwhile is left out.
     """
-    found = {}
+    threads = {}
     for process in processes:
-        for name in fs.names(f"/proc/{process}/task"):
+        for name in fs.list_names(f"/proc/{process}/task"):
             try:
-                thread = _read(fs, process, int(name))
+                thread = _read_thread(fs, process, int(name))
             except Absent:
                 continue
-            found[thread.tid, thread.started] = thread
-    return found
+            threads[thread.tid, thread.started] = thread
+    return threads
 
 
-def status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
-    """Return the fields of a thread's status file. Raises Absent when the thread has ended."""
+def read_thread_status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
+    """Return the fields of a thread's status file. Raises Absent where the thread has ended."""
     rows = [line.partition(":") for line in fs.read(f"/proc/{process}/task/{tid}/status").splitlines()]
     return {key: value.strip() for key, dummy, value in rows}
 
 
-def _read(fs: KernelFS, process: int, tid: int) -> Thread:
+def _read_thread(fs: KernelFS, process: int, tid: int) -> Thread:
     folder = f"/proc/{process}/task/{tid}"
     thread = Thread(process, tid)
-    found = status(fs, process, tid)
-    thread.name = found.get("Name", "")
-    thread.allowed = cpulist.parse(found["Cpus_allowed_list"])
-    thread.voluntary = int(found["voluntary_ctxt_switches"])
-    thread.involuntary = int(found["nonvoluntary_ctxt_switches"])
-    # The name, in parentheses, may hold anything. After it comes the third field of proc.rst's table.
+    status = read_thread_status(fs, process, tid)
+    thread.name = status.get("Name", "")
+    thread.allowed = parse_cpulist(status["Cpus_allowed_list"])
+    thread.voluntary = int(status["voluntary_ctxt_switches"])
+    thread.involuntary = int(status["nonvoluntary_ctxt_switches"])
+    # The second field is the name in parentheses, which may contain any character; the third field follows it.
     fields = fs.read(f"{folder}/stat").rpartition(")")[2].split()
     thread.started = fields[22 - 3]
     thread.cpu = int(fields[39 - 3])
     thread.worked = (int(fields[14 - 3]) + int(fields[15 - 3])) / TICKS_PER_SECOND
-    words = (fs.find(f"{folder}/schedstat") or "").split()
+    words = (fs.read_if_present(f"{folder}/schedstat") or "").split()
     if len(words) == 3 and words[2] != "0":
-        # On a CPU without a tick one of the two clocks may stand still for a second: the one that went on is right.
+        # On a CPU without ticks, one of the two clocks may stop for up to a second, so the larger value is right.
         thread.worked = max(thread.worked, int(words[0]) / NANOSECONDS)
         thread.waited = int(words[1]) / NANOSECONDS
     return thread
 
 
-def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thread], seconds: float) -> list[Thread]:
-    """Return the threads of the second sample, with what each did between the two; a new one is not measured."""
+def measure_threads_between(
+    before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thread], seconds: float
+) -> list[Thread]:
+    """Return the threads of the sample ``after`` with times and switches since ``before``; None for new threads."""
     for key, thread in after.items():
         first = before.get(key)
         if first is None:
             thread.worked = thread.waited = thread.voluntary = thread.involuntary = None
             continue
         thread.earlier_cpu = first.cpu
-        thread.worked = _since(first.worked, thread.worked)
-        thread.waited = _since(first.waited, thread.waited)
+        thread.worked = _difference_at_least_zero(first.worked, thread.worked)
+        thread.waited = _difference_at_least_zero(first.waited, thread.waited)
         thread.voluntary = (thread.voluntary or 0) - (first.voluntary or 0)
         thread.involuntary = (thread.involuntary or 0) - (first.involuntary or 0)
         if thread.worked is not None and thread.waited is not None:
@@ -130,18 +115,18 @@ def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thr
     return list(after.values())
 
 
-def by_busiest(threads: Iterable[Thread]) -> None:
-    """Make ``busy`` a share of the busiest thread's time instead of the window, if that thread was busy at all."""
+def scale_busy_to_busiest(threads: Iterable[Thread]) -> None:
+    """Turn ``busy`` from a share of the window into a share of the busiest thread's time, unless that was idle."""
     measured = [thread for thread in threads if thread.busy is not None]
     most = max((thread.busy or 0 for thread in measured), default=0)
     for thread in measured if most >= IDLE else ():
         thread.busy = (thread.busy or 0) / most
 
 
-def unmeasured(threads: Iterable[Thread]) -> list[Thread]:
-    """Return the threads of a single sample: counts since their start say nothing about now."""
-    return over({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
+def without_measured_values(threads: Iterable[Thread]) -> list[Thread]:
+    """Return the threads of a single sample with measured attributes set to None."""
+    return measure_threads_between({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
 
 
-def _since(first: float | None, second: float | None) -> float | None:
+def _difference_at_least_zero(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else max(0.0, second - first)

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of knobs: one row each, in the order in which they are applied. SMT, which decides on CPUs, is first.
+"""The catalogue: one row for each knob, in the order in which they are applied. SMT, which decides on CPUs, is first.
 
 Check, undo, boot service, checklist and drift report use this table. docs/add-a-knob.md shows how to add a row.
 """
@@ -15,16 +14,17 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
     from .._host.host import Host
-    from .knob import Knob, Words
+    from .protocol.knob import Knob, Words
 
     #: The role of a CPU in the plan.
     RoleOf = Callable[[int], Optional[str]]
 
 
-class Row:
-    """One knob. It decorates the function that imports the engine file and has the knob's name.
+class KnobRow:
+    """The row of one knob; it decorates a function that imports the file of the knob and returns this file.
 
-    This name is the prefix of its addresses and stored requests, and its layer in reports.
+    The function's name is the name of the knob: the prefix of its addresses and stored requests, and its layer in
+    reports.
     """
 
     def __init__(
@@ -37,21 +37,22 @@ class Row:
         variable_of_removed: str = "",
         lasting: Sequence[str] = (),
         needs_reboot: bool = False,
-        acts: Mapping[str, str] | None = None,
-        apart: bool = False,
+        takes_effect: Mapping[str, str] | None = None,
+        ablate_separately: bool = False,
         each_its_own_value: bool = False,
     ) -> None:
-        """``module`` is the name of the Ansible module, ``title`` that of the layer for people.
+        """``module`` is the name of the Ansible module, ``title`` the name of the layer for people.
 
-        ``roles`` maps the label of a stored request to the role that stores it. ``variables`` maps the prefix of an
-        address, without the name of the knob, to the variable of the inventory that decides on it; the longest prefix
-        counts, and {role} stands for the role of the CPU in the plan. ``variable_of_removed`` decides instead of the
-        one for "" where nothing is wanted.
+        ``roles`` maps the label of a stored request to the role that stores it. ``variables`` maps the beginning of an
+        address, without the name of the knob, to the inventory variable that decides on the setting; the longest match
+        counts, and {role} stands for the role of the CPU in the plan. ``variable_of_removed`` replaces the variable of
+        "" for a setting that is to be removed.
 
-        ``lasting`` are prefixes of addresses that outlive a boot, and ``needs_reboot`` says that they wait for one.
-        ``acts`` maps the prefix of an address to when a program notices a change, LIVE by default. An ablation tries a
-        knob as one, or each kind of its settings where it is ``apart``.
-        ``each_its_own_value`` means that settings are reported together though their values differ.
+        ``lasting`` are beginnings of addresses whose settings outlive a boot; ``needs_reboot`` means that they take
+        effect at the next boot. ``takes_effect`` maps the beginning of an address to the time when a program notices a
+        change, which is LIVE by default. With ``ablate_separately``, an ablation tries each kind of settings by itself
+        instead of the whole knob. ``each_its_own_value`` means that settings are reported together though their values
+        differ.
         """
         self.name = ""
         self.module = module
@@ -60,60 +61,66 @@ class Row:
         self.lasting = tuple(lasting)
         self.needs_reboot = needs_reboot
         self.each_its_own_value = each_its_own_value
-        self.apart = apart
-        self._acts = sorted((acts or {"": REBOOT if needs_reboot else LIVE}).items(), key=lambda row: -len(row[0]))
+        self.ablate_separately = ablate_separately
+        self._takes_effect = sorted(
+            (takes_effect or {"": REBOOT if needs_reboot else LIVE}).items(), key=lambda row: -len(row[0])
+        )
         self._variables = sorted(variables.items(), key=lambda row: -len(row[0]))
         self._variable_of_removed = variable_of_removed
 
-    def __call__(self, load: Callable[[], Any]) -> Row:
-        """Decorate the function that imports the engine file, and add the row to the table."""
+    def __call__(self, load: Callable[[], Any]) -> KnobRow:
+        """Decorate the function that imports the file of the knob, and add the row to the table."""
         self.name, self._load = load.__name__, load
         KNOBS[self.name] = self
         return self
 
-    def load(self) -> Any:
-        """Return the engine file, imported now: loading all of them takes half as long as all of Ansible on a host."""
+    def import_knob_file(self) -> Any:
+        """Return the file of the knob, imported now, because importing all of them takes too long."""
         return self._load()
 
-    def build(self, host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-        """Return the knobs of a request."""
-        knobs: Sequence[Knob] = self.load().build(host, options)
+    def build_knobs(self, host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
+        """Return the knobs of a request with these options."""
+        knobs: Sequence[Knob] = self.import_knob_file().build_knobs(host, options)
         return knobs
 
-    def describe(self, rest: str) -> Words:
-        """Return what a setting is, its unit and its place, from an address without the name of the knob."""
-        describe = getattr(self.load(), "describe", None)
-        words: Words = describe(rest) if describe else (rest, "", None)
+    def describe_setting(self, address_rest: str) -> Words:
+        """Return the noun, unit and place of a setting, by its address without the name of the knob."""
+        describe = getattr(self.import_knob_file(), "describe_setting", None)
+        words: Words = describe(address_rest) if describe else (address_rest, "", None)
         return words
 
-    def acts(self, rest: str) -> str:
-        """Return when a program notices that a setting has changed."""
-        return next((when for begin, when in self._acts if rest.startswith(begin)), LIVE)
+    def when_takes_effect(self, address_rest: str) -> str:
+        """Return when a program notices that a setting has changed: LIVE, RESTART or REBOOT."""
+        return next((when for begin, when in self._takes_effect if address_rest.startswith(begin)), LIVE)
 
-    def tried_as(self, rest: str) -> str:
+    def outlives_boot(self, address_rest: str) -> bool:
+        """Return whether a setting outlives a boot by itself, by its address without the name of the knob."""
+        return address_rest.startswith(self.lasting)
+
+    def ablation_name(self, address_rest: str) -> str:
         """Return the name under which an ablation tries a setting."""
-        return self.describe(rest)[0] if self.apart else self.title
+        return self.describe_setting(address_rest)[0] if self.ablate_separately else self.title
 
-    def shown(self, rest: str, text: str) -> str:
-        """Return what a value means, for people."""
-        shown = getattr(self.load(), "shown", None)
-        return str(shown(rest, text)) if shown else text
+    def format_value(self, address_rest: str, text: str) -> str:
+        """Return the meaning of a value for people."""
+        shown = getattr(self.import_knob_file(), "format_value", None)
+        return str(shown(address_rest, text)) if shown else text
 
-    def variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
-        """Return the variable that decides on a setting, an empty text where none does."""
-        begin, name = next((row for row in self._variables if rest.startswith(row[0])), ("", ""))
+    def find_inventory_variable(self, address_rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
+        """Return the inventory variable that decides on a setting, an empty text if none does."""
+        begin, name = next((row for row in self._variables if address_rest.startswith(row[0])), ("", ""))
         if not begin and wanted is None and self._variable_of_removed:
             return self._variable_of_removed
         if "{role}" not in name:
             return name
-        cpu = _cpu_of(rest)
+        cpu = _parse_cpu_of_address(address_rest)
         role = role_of(cpu) if role_of is not None and cpu is not None else None
         return name.format(role=role) if role in ("draft", "verify", "housekeeping") else ""
 
 
-def _cpu_of(rest: str) -> int | None:
-    """Return the CPU that an address is about: a policy has the number of its first one."""
-    for word in rest.split("/"):
+def _parse_cpu_of_address(address_rest: str) -> int | None:
+    """Return the CPU in an address; the number of a policy is that of its first CPU."""
+    for word in address_rest.split("/"):
         for prefix in ("cpu", "policy"):
             number = word[len(prefix) :]
             if word.startswith(prefix) and number.isdecimal():
@@ -121,173 +128,164 @@ def _cpu_of(rest: str) -> int | None:
     return None
 
 
-KNOBS: dict[str, Row] = {}
-#: At once, when it starts anew, or after the next boot.
+KNOBS: dict[str, KnobRow] = {}
+#: The times when a program notices a change: at once, when the program restarts, or after the next boot.
 LIVE, RESTART, REBOOT = "live", "restart", "reboot"
 
 
-@Row(
+@KnobRow(
     module="sysfs_settings",
     title="kernel settings",
     roles={"numa": "numa", "irq": "irq"},
     variables={
-        "smt/control": "numa_smt",
-        "thp/enabled": "numa_thp",
-        "thp/defrag": "numa_thp_defrag",
-        "numa_balancing": "numa_balancing",
-        "workqueue/cpumask": "irq_workqueue_cpus",
-        "writeback/cpumask": "irq_workqueue_cpus",
+        "smt/control": "epyc_numa_smt",
+        "thp/enabled": "epyc_numa_thp",
+        "thp/defrag": "epyc_numa_thp_defrag",
+        "numa_balancing": "epyc_numa_balancing",
+        "workqueue/cpumask": "epyc_irq_workqueue_cpus",
+        "writeback/cpumask": "epyc_irq_workqueue_cpus",
     },
-    acts={"smt/": RESTART, "thp/": RESTART, "numa_balancing": RESTART},
-    apart=True,
+    takes_effect={"smt/": RESTART, "thp/": RESTART, "numa_balancing": RESTART},
+    ablate_separately=True,
 )
 def sysfs() -> Any:
-    """Import it."""
     from . import sysfs
 
     return sysfs
 
 
-@Row(
+@KnobRow(
     module="hugepages",
     title="huge pages",
     roles={"hugepages": "numa"},
-    variables={"mount/": "numa_hugepages_mount", "": "numa_hugepages"},
-    # Pages that are given away may be lost until then.
-    acts={"": REBOOT},
+    variables={"mount/": "epyc_numa_hugepages_mount", "": "epyc_numa_hugepages"},
+    # A kernel that gave pages back may get as many again only at the next boot.
+    takes_effect={"": REBOOT},
 )
 def hugepages() -> Any:
-    """Import it."""
     from .hugepages import knob
 
     return knob
 
 
-@Row(
+@KnobRow(
     module="resctrl_schemata",
     title="L3 partition",
     roles={"resctrl": "cat"},
     variables={
-        "mount": "cat_mount_options",
-        "draft": "plan_draft",
-        "verify": "plan_verify",
-        "default": "plan_default",
-        "": "cat_purge",
+        "mount": "epyc_cat_mount_options",
+        "draft": "epyc_plan_draft",
+        "verify": "epyc_plan_verify",
+        "default": "epyc_plan_default",
+        "": "epyc_cat_purge",
     },
 )
 def resctrl() -> Any:
-    """Import it."""
     from .resctrl import knob
 
     return knob
 
 
-@Row(
+@KnobRow(
     module="cpufreq_per_ccd",
     title="frequencies",
     roles={"cpufreq": "cpufreq"},
-    variables={"policy": "cpufreq_{role}"},
-    apart=True,
+    variables={"policy": "epyc_cpufreq_{role}"},
+    ablate_separately=True,
 )
 def cpufreq() -> Any:
-    """Import it."""
     from .cpufreq import knob
 
     return knob
 
 
-@Row(
+@KnobRow(
     module="cpuidle_states",
     title="idle states",
     roles={"cpuidle": "cpuidle"},
-    variables={"": "cpuidle_{role}"},
+    variables={"": "epyc_cpuidle_{role}"},
 )
 def cpuidle() -> Any:
-    """Import it."""
     from . import cpuidle
 
     return cpuidle
 
 
-@Row(
+@KnobRow(
     module="msr_bits",
     title="prefetchers",
     roles={"msr": "prefetch"},
-    variables={"": "prefetch_{role}"},
+    variables={"": "epyc_prefetch_{role}"},
 )
 def msr() -> Any:
-    """Import it."""
     from .msr import knob
 
     return knob
 
 
-@Row(
+@KnobRow(
     module="irq_affinity",
     title="interrupts",
     roles={"irq": "irq"},
-    variables={"default": "irq_default", "irqbalance/": "irq_irqbalance", "": "irq_cpus"},
+    variables={"default": "epyc_irq_default", "irqbalance/": "epyc_irq_irqbalance", "": "epyc_irq_cpus"},
     lasting=("irqbalance/",),
 )
 def irq() -> Any:
-    """Import it."""
     from .irq import knob
 
     return knob
 
 
-@Row(
+@KnobRow(
     module="cpuset_partition",
     title="CPU partition",
     roles={"partition": "grub_params"},
-    variables={"llama.slice/type": "grub_params_partition", "": "grub_params_isolation"},
-    # An instance is placed in it when it starts.
-    acts={"": RESTART},
+    variables={"llama.slice/type": "epyc_grub_params_partition", "": "epyc_grub_params_isolation"},
+    # An instance joins the partition when the instance starts.
+    takes_effect={"": RESTART},
 )
 def partition() -> Any:
-    """Import it."""
     from . import partition
 
     return partition
 
 
-@Row(
+@KnobRow(
     module="kernel_cmdline",
     title="boot parameters",
     roles={"cmdline": "grub_params"},
     variables={
-        "nohz_full": "grub_params_isolation",
-        "rcu_nocbs": "grub_params_isolation",
-        "isolcpus": "grub_params_isolation",
-        "irqaffinity": "grub_params_isolation",
-        "hugepages": "grub_params_hugepages",
-        "": "grub_params_extra",
+        "nohz_full": "epyc_grub_params_isolation",
+        "rcu_nocbs": "epyc_grub_params_isolation",
+        "isolcpus": "epyc_grub_params_isolation",
+        "irqaffinity": "epyc_grub_params_isolation",
+        "hugepages": "epyc_grub_params_hugepages",
+        "": "epyc_grub_params_extra",
     },
-    variable_of_removed="grub_params_remove",
+    variable_of_removed="epyc_grub_params_remove",
     lasting=("",),
     needs_reboot=True,
     each_its_own_value=True,
 )
 def cmdline() -> Any:
-    """Import it."""
     from .boot import knob
 
     return knob
 
 
-#: Request of our roles -> role.
+#: Stored request of a role of this collection -> the role.
 ROLES = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
 
 
-def row_of(address: str) -> Row | None:
-    """Return the row of an address, None for one that is no knob's."""
+def find_knob_row(address: str) -> KnobRow | None:
+    """Return the catalogue row of the knob that an address belongs to, None without one."""
     return KNOBS.get(address.partition(":")[0])
 
 
-def in_order(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
+def sort_requests(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
     """Return requests by "KNOB/LABEL" as (knob, label, options), in the order to apply them.
 
-    Within a knob, one that switches SMT comes first, whatever its label: the others are about the CPUs that are left.
+    The requests of a knob that switch SMT come first, because the other requests are about the CPUs that are left.
     """
     names = list(KNOBS)
     rows = [(key.partition("/")[0], key.partition("/")[2], options) for key, options in requests.items()]

@@ -1,34 +1,33 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Changes of settings as a text for people, which ``--diff`` prints: settings that change in the same way are one line.
+"""The changes of a run as a text for people, which ``--diff`` prints, one line for settings that change alike.
 
-``{"cpufreq:policy0/scaling_governor": "schedutil", ...}`` and what it becomes on 256 policies is
-"governor, policies 0-255: schedutil -> performance".
+256 policies whose governor changes from schedutil to performance are the line "governor, policies 0-255: schedutil ->
+performance".
 """
 
 from __future__ import annotations
 
 from .._notation.printable import escape_unprintable
-from . import address_words
+from . import address_kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .address_words import Place, Words
+    from .address_kinds import Place, Words
 
     Settings = Mapping[str, "str | None"]
 
 
 def add_text_to_diff(result: dict[str, Any], knob_files: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a module with its ``diff`` as Ansible prints it, where it has one.
+    """Return the result of a module with its ``diff`` in the form that Ansible prints.
 
-    Ansible prints ``prepared`` as it is. It would print each address twice if ``before`` and ``after`` stood beside it,
-    so these are in ``changes``. ``knob_files`` maps the prefix of addresses to the file of the knob, whose functions
-    ``describe`` and ``shown`` have the words for them.
+    Ansible prints the key ``prepared`` as it is. It would print each address a second time if it found ``before`` and
+    ``after`` beside that key, so these two are in ``changes``. ``knob_files`` maps the prefix of addresses to the file
+    of the knob, whose functions describe_setting and format_value supply the words.
     """
     if "diff" not in result:
         return result
@@ -38,35 +37,38 @@ def add_text_to_diff(result: dict[str, Any], knob_files: Mapping[str, Any]) -> d
 
 
 def format_changes(before: Settings, after: Settings, knob_files: Mapping[str, Any]) -> str:
-    """Return a line for all settings that change in the same way, and the changed lines of texts; empty for none."""
+    """Return the changes between the settings ``before`` and ``after`` as lines for people; empty without changes.
+
+    Settings of one kind with the same change share a line. The change of a text file is shown as a diff of its lines.
+    """
     groups: dict[tuple[str, str, str], list[Place]] = {}
     for address, value in after.items():
-        if address == address_words.INTENT and value is not None and len(after) > 1:
-            # In check mode no layer finds the intent stored, so each of them would print it again.
+        if address == address_kinds.INTENT and value is not None and len(after) > 1:
+            # In check mode no layer finds the intent stored, so each layer would print the intent again.
             continue
-        what, unit, place = _describe(address, knob_files)
-        members = groups.setdefault((what, unit, _format_change(address, before.get(address), value, knob_files)), [])
+        noun, unit, place = _describe_address(address, knob_files)
+        members = groups.setdefault((noun, unit, _format_change(address, before.get(address), value, knob_files)), [])
         members += [] if place is None else [place]
     return "".join(
-        f"{escape_unprintable(_title(what, unit, places))}:{change}\n"
-        for (what, unit, change), places in groups.items()
+        f"{escape_unprintable(_format_title(noun, unit, places))}:{change}\n"
+        for (noun, unit, change), places in groups.items()
     )
 
 
-def _title(what: str, unit: str, places: list[Place]) -> str:
-    return f"{what}, {address_words.format_places(unit, places)}" if places else what
+def _format_title(noun: str, unit: str, places: list[Place]) -> str:
+    return f"{noun}, {address_kinds.format_places(unit, places)}" if places else noun
 
 
-def _describe(address: str, knob_files: Mapping[str, Any]) -> Words:
+def _describe_address(address: str, knob_files: Mapping[str, Any]) -> Words:
     prefix, dummy, rest = address.partition(":")
-    describe = getattr(knob_files.get(prefix), "describe", None)
-    words: Words = describe(rest) if describe else address_words.describe(address)
+    describe = getattr(knob_files.get(prefix), "describe_setting", None)
+    words: Words = describe(rest) if describe else address_kinds.describe_address(address)
     return words
 
 
 def _format_change(address: str, before: str | None, after: str | None, knob_files: Mapping[str, Any]) -> str:
-    """Return how a value changes, behind a space; or the changed lines of a text, each behind a newline."""
-    if address_words.has_unreadable_value(address):
+    """Return the text after the colon: ' old -> new', or for a multi-line value the lines of its diff."""
+    if address_kinds.has_opaque_value(address):
         return " new" if before is None else " removed" if after is None else " changed"
     if "\n" in (before or "") or "\n" in (after or ""):
         return _format_changed_lines(before or "", after or "")
@@ -83,7 +85,7 @@ def _format_changed_lines(before: str, after: str) -> str:
 
 def _format_value(address: str, value: str | None, knob_files: Mapping[str, Any]) -> str:
     if value is None:
-        return address_words.NOTHING
+        return address_kinds.NOTHING
     prefix, dummy, rest = address.partition(":")
-    shown = getattr(knob_files.get(prefix), "shown", None)
+    shown = getattr(knob_files.get(prefix), "format_value", None)
     return escape_unprintable(str(shown(rest, value)) if shown else value) or "''"

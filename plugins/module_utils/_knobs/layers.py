@@ -1,35 +1,32 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The layers of site.yml whose settings can be undone one by one, and which settings and stored requests each has."""
+"""The layers of site.yml that can be undone one by one, with the settings and stored requests of each."""
 
 from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
-from .catalogue import KNOBS, ROLES, row_of
+from .address_kinds import KINDS
+from .catalogue import KNOBS, ROLES, find_knob_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from .knob import Settings
+    from .protocol.knob import Settings
 
 LAYERS = tuple(dict.fromkeys(ROLES.values()))
-#: The other layers of site.yml, and why none of them is undone alone.
+#: Layers of site.yml that cannot be undone by themselves, with the reasons.
 NOT_UNDONE_ALONE = {
-    "base": "The command and the services of base are what undoes the others: they go with everything.",
-    "bios": "BIOS settings are put back through the BMC, with bios_state=original.",
-    "bios_check": "bios_check only looks.",
-    "llama": "Instances are removed by restore.yml from a controller, with -e epyc_restore_instances=true.",
-    "prerequisites": "Packages of prerequisites stay, and its list of kernel modules to load goes with everything.",
+    **{kind.role: kind.undo_hint for kind in KINDS.values() if kind.undo_hint},
+    "bios_check": "bios_check changes nothing.",
 }
 
 
-def require_layers(names: Sequence[str]) -> list[str]:
-    """Return the layers to undo, each once; BadRequest for a name that is no layer of settings, and for no name."""
+def validate_layer_names(names: Sequence[str]) -> list[str]:
+    """Return the layers to undo without duplicates. Raises BadRequest for an unknown name, and for an empty list."""
     known = f"The layers that can be undone are {', '.join(LAYERS)}. Nothing was changed."
     if not names:
         raise BadRequest(f"No layer is named. {known} To undo everything, leave the list of layers out.")
@@ -37,13 +34,13 @@ def require_layers(names: Sequence[str]) -> list[str]:
         if name in NOT_UNDONE_ALONE:
             raise BadRequest(f"{name} cannot be undone alone. {NOT_UNDONE_ALONE[name]} {known}")
         if name not in LAYERS:
-            raise BadRequest(f"There is no layer '{name}'{_similar_layer(name)} {known}")
+            raise BadRequest(f"There is no layer '{name}'{_similar_layer_hint(name)} {known}")
     return list(dict.fromkeys(names))
 
 
-def _similar_layer(name: str) -> str:
-    """Return the end of a sentence: the layer whose name, knob or module is like this one."""
-    # Imported here, because only a wrong name needs it; the file suggestions.py would go with each module that undoes.
+def _similar_layer_hint(name: str) -> str:
+    """Return '; did you mean LAYER?' for a layer whose name, knob or module is similar to a name, else a full stop."""
+    # Imported here because only a wrong name needs difflib. The import of suggestions.py would enlarge every module.
     import difflib
 
     words = {word: role for row in KNOBS.values() for word in (row.module, row.name) for role in row.roles.values()}
@@ -51,69 +48,72 @@ def _similar_layer(name: str) -> str:
     return f"; did you mean {words.get(near[0], near[0])}?" if near else "."
 
 
-def requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
-    """Return those of the stored requests, by "KNOB/LABEL", that these layers have stored."""
+def filter_requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
+    """Return the stored requests, by "KNOB/LABEL", that these layers have stored."""
     return [request for request in requests if ROLES.get(request) in layers]
 
 
-def _layer_of_setting(address: str) -> str:
+def _layer_of_address(address: str) -> str:
     """Return the layer of an address, an empty text for none.
 
-    Where layers share a knob, the variable that decides on the setting begins with the name of its layer.
+    If layers share a knob, the variable that decides on the setting begins with the name of the layer.
     """
-    row = row_of(address)
+    row = find_knob_row(address)
     layers = list(dict.fromkeys(row.roles.values())) if row else []
     if len(layers) == 1 or row is None:
         return "".join(layers)
-    variable = row.variable(address.partition(":")[2], "")
-    return next((layer for layer in layers if variable.startswith(f"{layer}_")), "")
+    variable = row.find_inventory_variable(address.partition(":")[2], "")
+    return next((layer for layer in layers if variable.startswith(f"epyc_{layer}_")), "")
 
 
 class LayerSettings:
-    """Which settings of each knob an undo of some layers puts back.
+    """The settings that an undo of some layers restores.
 
-    Settings that the stored request of somebody's own task asks for are not of a layer, and stay.
+    Settings of a stored request that no role has stored belong to no layer, and stay.
     """
 
     def __init__(
         self, host: Host, layers: Collection[str], intent: Mapping[str, Any], requests: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """``intent`` and ``requests`` are what is stored. TuningError where a request that stays cannot be planned."""
+        """``intent`` and ``requests`` are the stored ones.
+
+        Raises TuningError if a request that stays cannot be planned.
+        """
         self.layers = layers
         self._kept: dict[str, set[str]] = {}
         planned = Host(host.fs, intent, stored=True)
         for request, options in requests.items():
             name = request.partition("/")[0]
-            if request not in ROLES and name in KNOBS and self._has_layer(name):
-                self._kept.setdefault(name, set()).update(_settings_of_request(planned, request, options))
+            if request not in ROLES and name in KNOBS and self._is_knob_of_layers(name):
+                self._kept.setdefault(name, set()).update(_addresses_of_request(planned, request, options))
 
-    def addresses(self, name: str, originals: Settings) -> set[str] | None:
-        """Return which originals of a knob to put back; None for all that the knob has."""
-        if not self._has_layer(name):
+    def addresses_to_restore(self, knob_name: str, originals: Settings) -> set[str] | None:
+        """Return the addresses of a knob to restore; None for all addresses of the knob."""
+        if not self._is_knob_of_layers(knob_name):
             return set()
-        kept = self._kept.get(name, set())
-        if not kept and all(role in self.layers for role in KNOBS[name].roles.values()):
+        kept = self._kept.get(knob_name, set())
+        if not kept and all(role in self.layers for role in KNOBS[knob_name].roles.values()):
             return None
-        mine = (address for address in originals if address.startswith(f"{name}:") and address not in kept)
-        return {address for address in mine if _layer_of_setting(address) in self.layers}
+        candidates = (address for address in originals if address.startswith(f"{knob_name}:") and address not in kept)
+        return {address for address in candidates if _layer_of_address(address) in self.layers}
 
-    def _has_layer(self, name: str) -> bool:
+    def _is_knob_of_layers(self, name: str) -> bool:
         return any(role in self.layers for role in KNOBS[name].roles.values())
 
 
-def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:
-    """Return the addresses that a stored request asks for, and those of their holders, as of a group with masks."""
-    found = set()
+def _addresses_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:
+    """Return the addresses that a stored request sets, and those of their holders, such as groups."""
+    addresses = set()
     try:
-        for knob in KNOBS[request.partition("/")[0]].build(host, options):
-            for address in knob.wanted():
+        for knob in KNOBS[request.partition("/")[0]].build_knobs(host, options):
+            for address in knob.wanted_settings():
                 holder: str | None = address
                 while holder is not None:
-                    found.add(holder)
-                    holder = knob.parent(holder)
+                    addresses.add(holder)
+                    holder = knob.holder_address(holder)
     except TuningError as error:
         raise BadRequest(
-            f"The stored request {request} is of no layer of site.yml and is to stay, but which settings it asks for "
-            f"cannot be found out now: {error} Nothing was changed. Undo it first, or everything."
+            f"The stored request {request} belongs to no layer of site.yml and is to stay, but its settings cannot be "
+            f"planned now: {error} Nothing was changed. Undo this request first, or undo everything."
         ) from None
-    return found
+    return addresses

@@ -1,13 +1,12 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A trial: for a while settings of this host differ from the stored ones, because a run measures what they do.
+"""A trial: an ablation or a tuning changes settings of this host for a while, to measure their effect.
 
-The journal says so before the first change. Whoever ends a trial puts the stored settings back, in this one way: the
-program that measures, the unit that waits for its end, a person. After a power cut the kernel has forgotten what the
-trial had set, and the boot service applies the stored settings as always.
-Source: systemd.unit(5) (drop-ins).
+The journal of the trial is written before the first change. The measuring program, the unit that waits for its end, and
+a person all end a trial with the same function, which puts the stored settings back. After a power cut the kernel has
+lost the settings of the trial, and the boot service applies the stored ones as at every boot. Source: systemd.unit(5)
+(drop-ins).
 """
 
 from __future__ import annotations
@@ -29,83 +28,86 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
     from .._io.store import Store
 
-#: ``process`` measures; ``started`` is its start in clock ticks since the boot, so that no later one is taken for it.
+#: ``process`` is the id of the measuring process, ``started`` its start time, which tells it from a later process.
 SHAPE = {"boot_id": str, "process": int, "started": str, "unit": str}
-#: A drop-in here is gone with the boot.
+#: The folder of drop-ins that end with the boot, and the name of the drop-in of a trial.
 UNITS, DROP_IN = "/run/systemd/system", "90-sovereign-epyc-trial.conf"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-#: Seconds that the program which measures has to end, before it is killed.
+#: Seconds that the measuring process has to end before it is killed.
 PATIENCE = 10.0
 
 
-def end(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
-    """End the trial that is under way, if one is; the process that measures too, unless it is this one.
+def end_trial(store: Store, fs: KernelFS, restore_stored: Callable[[], bool]) -> None:
+    """End the running trial, if there is one, and the measuring process, unless this is the calling process.
 
-    ``settle`` is called before the service starts as its unit says. Where it returns False, the trial stays under way,
-    so that a check says so and this can be done again.
+    ``restore_stored`` is called before the service restarts with its own unit. If it returns False, the trial counts as
+    running, so that a check reports it and the end can be tried again.
     """
-    if not store.has(TRIAL):
+    if not store.has_file(TRIAL):
         return
     journal = store.load_cache(TRIAL, SHAPE)
     if journal and journal["boot_id"] == fs.read(BOOT_ID):
-        _end_process(fs, journal)
-    settled = settle()
+        _end_measuring_process(fs, journal)
+    restored = restore_stored()
     unit = journal.get("unit", "")
-    if change_unit(unit, None) or (unit and command.attempt(["systemctl", "is-active", "--quiet", unit]).code):
-        restart(unit)
-    if settled:
-        with store.lock():
-            store.remove(TRIAL)
+    if set_temporary_drop_in(unit, None) or (
+        unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code
+    ):
+        restart_unit_and_wait(unit)
+    if restored:
+        with store.hold_lock():
+            store.remove_file(TRIAL)
 
 
-def forget_earlier(store: Store, fs: KernelFS) -> None:
-    """Remove the journal of an earlier boot: what it was about went with that."""
-    if store.has(TRIAL) and store.load_cache(TRIAL, SHAPE).get("boot_id") != fs.read(BOOT_ID):
-        with store.lock():
-            store.remove(TRIAL)
+def remove_trial_of_earlier_boot(store: Store, fs: KernelFS) -> None:
+    """Remove the journal of a trial of an earlier boot, whose settings ended with that boot."""
+    if store.has_file(TRIAL) and store.load_cache(TRIAL, SHAPE).get("boot_id") != fs.read(BOOT_ID):
+        with store.hold_lock():
+            store.remove_file(TRIAL)
 
 
-def change_unit(unit: str, text: str | None) -> bool:
-    """Have a unit with these lines instead of its own until the next boot, or with its own; return if that is new.
+def set_temporary_drop_in(unit: str, text: str | None) -> bool:
+    """Give a unit a drop-in with this text until the next boot, or remove it for None; return whether it changed.
 
-    It has to be started anew to take effect.
+    A restart of the unit makes the change effective.
     """
     if not unit:
         return False
     path = f"{UNITS}/{unit}.d/{DROP_IN}"
-    if textfile.read(path) == text:
+    if textfile.read_text(path) == text:
         return False
     if text is None:
-        textfile.remove(path)
-        with suppress(OSError):  # Somebody else has a drop-in there.
+        textfile.remove_file(path)
+        with suppress(OSError):  # The folder has a drop-in of another program.
             os.rmdir(os.path.dirname(path))
     else:
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-        textfile.replace(path, text)
-    command.run(["systemctl", "daemon-reload"])
+        textfile.write_file(path, text)
+    command.run_command(["systemctl", "daemon-reload"])
     return True
 
 
-def restart(unit: str) -> None:
-    """Start a unit, anew where it runs, and wait until it serves. TuningError where it does not.
+def restart_unit_and_wait(unit: str) -> None:
+    """Restart a unit and wait until it serves; raise TuningError if it does not.
 
-    How often it may start is meant for one that dies, so systemd shall count anew.
+    The start limit of a unit is meant for crashes, so the count of its starts is reset before.
     """
     with suppress(TuningError):
-        command.run(["systemctl", "reset-failed", unit])
-    command.run(["systemctl", "restart", unit])
+        command.run_command(["systemctl", "reset-failed", unit])
+    command.run_command(["systemctl", "restart", unit])
 
 
-def started(fs: KernelFS, process: int) -> str:
-    """Return when a process started, an empty text for one that has ended and that its parent did not look for yet.
+def read_process_start_time(fs: KernelFS, process: int) -> str:
+    """Return the start time of a process in clock ticks since the boot, an empty text for a zombie.
 
-    These are fields 22 and 3 of proc_pid_stat(5), counted from behind the name, which may hold anything.
+    Start time and state are the fields 22 and 3 of proc_pid_stat(5), counted after the name, which may hold any
+    character.
     """
     fields = fs.read(f"/proc/{process}/stat").rpartition(")")[2].split()
     return "" if fields[0] == "Z" else fields[19]
 
 
-def _end_process(fs: KernelFS, journal: dict[str, Any]) -> None:
+def _end_measuring_process(fs: KernelFS, journal: dict[str, Any]) -> None:
     process = journal["process"]
     if process == os.getpid():
         return
@@ -113,7 +115,7 @@ def _end_process(fs: KernelFS, journal: dict[str, Any]) -> None:
     signals = [signal.SIGTERM, signal.SIGKILL]
     while True:
         try:
-            if started(fs, process) != journal["started"]:
+            if read_process_start_time(fs, process) != journal["started"]:
                 return
             if signals and (len(signals) > 1 or time.monotonic() > last):
                 os.kill(process, signals.pop(0))

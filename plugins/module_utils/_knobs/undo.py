@@ -1,13 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Puts back everything that was ever changed, or what some layers of site.yml changed.
+"""The undo: restores every setting that was ever changed, or the settings of some layers of site.yml.
 
-Each kind of setting is put back all or nothing by itself, whatever becomes of the others.
-
-What can hinder all of it is looked at before the first change. What could not be put back stays remembered, so that
-undoing again goes on with it.
+Each kind of setting is restored all or nothing, even if another kind fails. Obstacles to the whole undo are detected
+before the first change. The originals of settings that could not be restored stay in the ledger, for another undo.
 """
 
 from __future__ import annotations
@@ -18,14 +15,15 @@ from functools import partial
 
 from .._errors import BadRequest, TuningError
 from .._io import textfile
-from .._io.paths import WAITS
+from .._io.paths import REBOOT_PENDING_FILE
 from .._io.store import REPAIRS, REQUESTS, TRIAL
-from . import history, trial
-from .catalogue import KNOBS, row_of
-from .converge import Outcome, Unrecorded, converge
-from .desired import INTENT, Desired, stored
-from .layers import LayerSettings, requests_of_layers
-from .ledger import Original
+from . import trial
+from .catalogue import KNOBS, find_knob_row
+from .history import history_file
+from .layers import LayerSettings, filter_requests_of_layers
+from .protocol.converge import LedgerNotUpdated, Outcome, converge_knobs
+from .protocol.ledger import RestoringKnob
+from .protocol.stored_requests import INTENT, StoredRequests, load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,20 +31,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .knob import Change
-    from .ledger import Ledger
+    from .protocol.knob import Change, Settings
+    from .protocol.ledger import Ledger
 
-#: What earlier runs left in the store, of no use once nothing is tuned.
+#: The file of the last run, which has no use on a host that is not tuned.
 LAST_RUN = "last_run.json"
-#: What to do about damaged requests where nothing is to be tuned any more.
-FORGET = "Move it away and restore again: what to put back is in the ledger."
-AGAIN = "All else was put back. Mend that and restore again, which goes on with what is left."
+#: The way out of damaged requests on a host that is to be tuned no more.
+FORGET = "Move it away and restore again: the originals are in the ledger."
+AGAIN = "All other settings were put back. Repair these and restore again, which goes on with what is left."
 
 
-class Undone(Outcome):
-    """What an undo did, or would do; ``left`` says in sentences what it could not put back.
+class UndoOutcome(Outcome):
+    """The changes of an undo; ``left`` has a sentence for each failure.
 
-    ``pending`` are the boot parameters that were put back and that the running kernel still has.
+    ``pending`` are the names of restored boot parameters that the running kernel still has.
     """
 
     def __init__(self, changes: list[Change], remarks: list[str], left: list[str], pending: list[str]) -> None:
@@ -54,13 +52,13 @@ class Undone(Outcome):
         self.left = left
         self.pending = pending
 
-    def sentence(self) -> str:
-        """Return what a person has to know and do about what is left."""
+    def unrestored_message(self) -> str:
+        """Return sentences on what could not be restored, and what to do about it."""
         return f"Not everything could be put back. {' '.join(self.left)} {AGAIN}"
 
-    def summary(self, layers: Collection[str] = (), check: bool = False) -> str:
-        """Return in sentences what was put back, or would be in a check, and what to do next."""
-        counts = Counter(row.title for row in map(row_of, self.diff()["after"]) if row)
+    def summary_message(self, layers: Collection[str] = (), check: bool = False) -> str:
+        """Return sentences on what was restored, or would be in check mode, and the next steps."""
+        counts = Counter(row.title for row in map(find_knob_row, self.to_diff()["after"]) if row)
         dropped = [c.address for c in self.changes if c.address.startswith("desired:") and c.address != INTENT]
         parts = [f"{number} setting{'s'[: number > 1]} of {title}" for title, number in counts.items()]
         parts += [f"{len(dropped)} stored request{'s'[: len(dropped) > 1]} dropped"] if dropped else []
@@ -79,36 +77,37 @@ class Undone(Outcome):
         return " ".join(sentences)
 
 
-def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str] = ()) -> Undone:
-    """Put settings back to their originals, and forget what is stored of them for the boot service.
+def undo_changes(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str] = ()) -> UndoOutcome:
+    """Restore settings to their originals, and forget the stored requests of the boot service.
 
-    Everything is put back, or with ``layers`` only the settings of these. TuningError where the record cannot be read
-    or written, or settings of a layer cannot be told from others: nothing was changed then. Whatever fails later is in
-    ``left``, and all else is done.
+    Everything is restored, or with ``layers`` only the settings of these. Raises TuningError, before any change, if the
+    ledger cannot be read or written, or if settings of a layer cannot be distinguished from others. A later failure is
+    noted in ``left`` of the outcome, and all other settings are restored.
     """
-    with nullcontext() if check else ledger.lock():
-        ledger.flaw()
-        intent, requests = stored(ledger.store, FORGET)
+    with nullcontext() if check else ledger.hold_lock():
+        ledger.damaged_copy_reason()
+        intent, requests = load_stored_requests(ledger.store, FORGET)
         settings = None
         if layers:
             _refuse_during_trial(ledger)
             settings = LayerSettings(host, layers, intent, requests)
-            mine = requests_of_layers(requests, layers)
-            requests = {name: options for name, options in requests.items() if name in mine}
+            requests = {name: requests[name] for name in filter_requests_of_layers(requests, layers)}
         ledger.store.require_writable()
         work = _Undo(host, ledger, check, settings)
         work.run(requests)
-        done = Undone(work.changes, work.remarks, work.left, work.pending)
+        done = UndoOutcome(work.changes, work.remarks, work.left, work.pending)
         if not check:
             outcome = f"{len(work.left)} not put back" if work.left else "done"
-            unwritten = history.note(ledger.store, history.RESTORE, done.diff()["after"], outcome, list(layers))
+            unwritten = history_file.record_finished_run(
+                ledger.store, history_file.RESTORE, done.to_diff()["after"], outcome, list(layers)
+            )
             done.remarks += [unwritten] if unwritten else []
     return done
 
 
 def _refuse_during_trial(ledger: Ledger) -> None:
-    """Raise where settings of other layers may differ from what is stored, too."""
-    if ledger.store.has(TRIAL):
+    """Raise BadRequest during a trial, when settings of all layers may differ from the stored ones."""
+    if ledger.store.has_file(TRIAL):
         raise BadRequest(
             "An ablation or a tuning goes on, or did not end, so settings of all layers may differ from the stored "
             "ones. Nothing was changed. Wait for its end, or end it with 'sovereign-epyc settle', and restore again."
@@ -116,7 +115,7 @@ def _refuse_during_trial(ledger: Ledger) -> None:
 
 
 class _Undo:
-    """One undo, step by step: what it has changed, what is to be remarked, and what is left, until now."""
+    """One undo and its state: changes, remarks and failures up to now."""
 
     def __init__(self, host: Host, ledger: Ledger, check: bool, settings: LayerSettings | None) -> None:
         """``settings`` are those of the layers to undo, None for everything."""
@@ -127,29 +126,33 @@ class _Undo:
         self.changes: list[Change] = []
         self.remarks: list[str] = []
         self.left: list[str] = []
-        #: The boot parameters that were put back, and wait for a reboot.
+        #: The restored boot parameters that wait for a reboot.
         self.pending: list[str] = []
 
     def run(self, requests: Mapping[str, Any]) -> None:
-        """Put back all kinds of settings, forget these requests, and remove what is of no use any more.
+        """Restore all kinds of settings, forget these requests, and remove files that are not needed any more.
 
-        SMT comes first, so that all CPUs are there; the others go in the opposite order of a run, because a later one
-        may have changed what an earlier one had made, as msr can with the boost of cpufreq.
+        SMT comes first, so that all CPUs are online. The others follow in the reverse order of a run, because a later
+        knob may have changed a setting of an earlier one, as msr can change the boost of cpufreq.
         """
         store = self.ledger.store
         if not self.check and self.settings is None:
-            self._attempt("the trial that was under way", lambda: trial.end(store, self.ledger.fs, lambda: True))
-        lost = self.ledger.is_lost()
+            self._attempt_step_noting_failure(
+                "the trial that was under way", lambda: trial.end_trial(store, self.ledger.fs, lambda: True)
+            )
+        lost = self.ledger.has_lost_originals()
         if lost:
-            self.remarks.append(_unknown(requests))
+            self.remarks.append(_lost_originals_message(requests))
         for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
-            self._attempt(KNOBS[name].title, partial(self._put_back, name, lost))
-        self._attempt("the stored requests, which the next boot applies", partial(self._forget, requests))
+            self._attempt_step_noting_failure(KNOBS[name].title, partial(self._restore_settings_of_knob, name, lost))
+        self._attempt_step_noting_failure(
+            "the stored requests, which the next boot applies", partial(self._forget_requests, requests)
+        )
         if not self.check:
-            self._clean_up()
+            self._note_reboot_and_remove_files()
 
-    def _attempt(self, subject: str, step: Callable[[], None]) -> None:
-        """Do a step. A failure, even a fault of ours, is noted as what is left, and keeps no other step away."""
+    def _attempt_step_noting_failure(self, subject: str, step: Callable[[], None]) -> None:
+        """Do a step of the undo. A failure, even a bug, is noted, and the other steps are still done."""
         try:
             step()
         except TuningError as error:
@@ -158,72 +161,81 @@ class _Undo:
             fault = "This is a fault of the collection: please report it."
             self.left.append(f"{subject}: {type(error).__name__}: {error}. {fault}")
 
-    def _put_back(self, name: str, lost: bool) -> None:
-        """Put back one kind of settings; without a ledger, what bears our mark."""
-        only = self.settings.addresses(name, self.ledger.originals()) if self.settings else None
+    def _restore_settings_of_knob(self, name: str, originals_lost: bool) -> None:
+        """Restore the settings of one knob; without a ledger, those that bear a mark of this collection."""
+        only = self.settings.addresses_to_restore(name, self.ledger.load_originals()) if self.settings else None
         if only is not None and not only:
             return
         originals = [
-            Original(knob, self.ledger, lost, only=only) for knob in reversed(KNOBS[name].build(self.host, {}))
+            RestoringKnob(knob, self.ledger, originals_lost, only=only)
+            for knob in reversed(KNOBS[name].build_knobs(self.host, {}))
         ]
         try:
-            outcome = converge(originals, self.ledger, self.check)
-        except Unrecorded as error:
-            self._note(name, originals, error.outcome)
+            outcome = converge_knobs(originals, self.ledger, self.check)
+        except LedgerNotUpdated as error:
+            self._add_to_result(name, originals, error.outcome)
             raise
-        self._note(name, originals, outcome)
-        self.left += _unreached(originals, self.check)
+        self._add_to_result(name, originals, outcome)
+        self.left += _unreachable_messages(originals, self.check)
 
-    def _note(self, name: str, originals: Sequence[Original], outcome: Outcome) -> None:
-        """Note what was done to one kind of settings."""
+    def _add_to_result(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
         self.changes += outcome.changes
-        self.remarks += [remark for one in originals for remark in (*one.forgotten, *one.told)]
+        self.remarks += [remark for knob in originals for remark in (*knob.obsolete, *knob.write_remarks)]
         if outcome.changes and KNOBS[name].needs_reboot:
-            self.pending += self._waiting(originals, outcome)
+            self.pending += self._parameters_awaiting_reboot(originals, outcome)
 
-    def _waiting(self, originals: Sequence[Original], outcome: Outcome) -> list[str]:
-        """Return the names of what the running kernel still has."""
+    def _parameters_awaiting_reboot(self, originals: Sequence[RestoringKnob], outcome: Outcome) -> list[str]:
+        """Return the names of boot parameters that the running kernel still has."""
         if not self.check:
-            return [str(word) for one in originals for word in one.facts().get("pending", ())]  # type: ignore[attr-defined]
+            return [str(name) for knob in originals for name in knob.module_facts().get("pending", ())]
         after = {change.address: change.after for change in outcome.changes}
-        running = {address: value for one in originals for address, value in one.inner.live(after).items()}
+        running: Settings = {}
+        for knob in originals:
+            running.update(knob.restored_knob.read_live_settings(after))
         return [address.partition(":")[2] for address, value in after.items() if running[address] != value]
 
-    def _forget(self, requests: Mapping[str, object]) -> None:
-        """Forget what is stored for the boot service; the intent too, where no request is left that needs it."""
-        left = stored(self.ledger.store)[1].keys() - requests.keys()
-        forget = Desired(self.ledger.store, dict.fromkeys([*requests, *([] if left else ["intent"])]))
-        self.changes += converge([forget], self.ledger, self.check).changes
+    def _forget_requests(self, requests: Mapping[str, object]) -> None:
+        """Forget these stored requests, and the stored intent too if no request is left."""
+        left = load_stored_requests(self.ledger.store)[1].keys() - requests.keys()
+        forget = StoredRequests(self.ledger.store, dict.fromkeys([*requests, *([] if left else ["intent"])]))
+        self.changes += converge_knobs([forget], self.ledger, self.check).changes
 
-    def _clean_up(self) -> None:
-        """Leave a note of what waits for a reboot, for the role that reboots, and no file that is of no more use."""
+    def _note_reboot_and_remove_files(self) -> None:
+        """Write the file of pending boot parameters for reboot.yml, and remove files that have no use after an undo."""
         if self.pending:
-            # It goes with the boot that it is about.
-            note, text = textfile.under(self.ledger.fs.root, WAITS), "".join(f"{name}\n" for name in self.pending)
+            # The folder of the note ends with the boot that has these parameters.
+            note, text = (
+                textfile.path_in_tree(self.ledger.fs.root, REBOOT_PENDING_FILE),
+                "".join(f"{name}\n" for name in self.pending),
+            )
             names = ", ".join(self.pending)
             subject = f"the note for reboot.yml that {names} waits for a reboot, which this host needs all the same"
-            self._attempt(subject, lambda: textfile.replace(note, text))
+            self._attempt_step_noting_failure(subject, lambda: textfile.write_file(note, text))
         for name in (LAST_RUN, *([] if self.settings else [REPAIRS])):
-            self._attempt(f"the file {name}", partial(self.ledger.store.remove, name))
-        # Where requests are stored and the ledger is gone, its originals count as lost.
-        if not self.ledger.store.has(REQUESTS):
-            self._attempt("the files of the ledger", self.ledger.end)
+            self._attempt_step_noting_failure(f"the file {name}", partial(self.ledger.store.remove_file, name))
+        # Without the files of the ledger, the originals of stored requests would count as lost.
+        if not self.ledger.store.has_file(REQUESTS):
+            self._attempt_step_noting_failure("the files of the ledger", self.ledger.remove_files_if_empty)
 
 
-def _unreached(originals: Sequence[Original], check: bool) -> list[str]:
-    """Return what could not be reached. An undo that went on may have ended it, as an unmount ends all masks."""
-    if not check and any(one.unreached for one in originals):
-        for one in originals:
-            one.wanted()
-            one.settled()
-    return [sentence for one in originals for sentence in one.unreached]
+def _unreachable_messages(originals: Sequence[RestoringKnob], check: bool) -> list[str]:
+    """Return the originals that could not be restored, with the reasons.
+
+    The originals are looked at again, because a later knob of the undo may have ended them, as an unmount ends all
+    masks.
+    """
+    if not check and any(knob.unreachable for knob in originals):
+        for knob in originals:
+            knob.wanted_settings()
+            knob.record_end_of_run()
+    return [sentence for knob in originals for sentence in knob.unreachable]
 
 
-def _unknown(requests: Mapping[str, object]) -> str:
-    """Return what an undo without originals cannot know, where these requests are stored."""
+def _lost_originals_message(requests: Mapping[str, object]) -> str:
+    """Return the remark that an undo without originals cannot restore all settings of these requests."""
     names = {name.partition("/")[0] for name in requests}
     titles = [row.title for row in KNOBS.values() if row.name in names and not row.needs_reboot]
     return (
-        "What this host's settings were before is not known: only what bears our mark is taken back. What else was set "
-        f"stays until the next boot, which no longer sets it: {', '.join(titles) or 'nothing'}."
+        "The originals of this host are lost: only settings that bear a mark of this collection are taken back. "
+        f"All else that was set stays until the next boot, which no longer sets it: {', '.join(titles) or 'nothing'}."
     )

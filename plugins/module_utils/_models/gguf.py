@@ -1,12 +1,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The header of one GGUF file: its values, its vocabulary, and where its tensors are.
+"""Reads the header of one GGUF file: its values, its vocabulary, and the offsets of its tensors.
 
-Only the header is read, once from start to end, whatever the size of the weights. Every length in it is checked first
-against the size of the file and against what a header may hold, because a file of any size costs nothing where it is a
-hole: a broken or hostile file is refused with a sentence and never exhausts the memory.
+Only the header is read, once from start to end. Every length in the header is first compared with the size of the file
+and with the limits of a header; the size alone is no limit, because a sparse file of any size takes no disk. So a
+damaged or hostile file is refused and cannot exhaust the memory.
 Source: docs/gguf.md of ggml.
 """
 
@@ -17,8 +16,8 @@ import struct
 from math import prod
 
 from .._errors import BadRequest
-from .._io.untrusted import open_file
-from .._notation.sizes import about
+from .._io.safe_open import open_file
+from .._notation.sizes import format_bytes_short
 from .tensor_types import IK_TYPES, TENSOR_TYPES
 
 TYPE_CHECKING = False
@@ -27,27 +26,27 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 VERSIONS = (2, 3)
-#: Types of values, with their format characters for struct. Texts are 8, arrays 9.
+#: The types of values that are numbers, with their format characters for struct.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
-#: Each format made once: a vocabulary has a number for each of its texts.
-FORMS = {code: struct.Struct(f"<{code}") for code in NUMBERS.values()}
-#: Texts and arrays of numbers that are longer than this are skipped; nothing here needs them.
-KEPT = 1024
-#: What a header may hold. The largest vocabularies have a million tokens, and headers of 60 MiB; a model whose experts
-#: are tensors of their own has 50 thousand of them. A model has some hundred values at most.
+#: Compiled formats, because a vocabulary has a number before each of its many texts.
+STRUCTS = {code: struct.Struct(f"<{code}") for code in NUMBERS.values()}
+#: Longer texts, and longer arrays of numbers, are skipped, because nothing in this collection needs such values.
+LONGEST_KEPT = 1024
+#: The limits of a header. The largest vocabularies have a million tokens and headers of 60 MiB. A model whose experts
+#: are separate tensors has 50 thousand tensors. A model has some hundred values at most.
 LARGEST_HEADER = 128 << 20
 LONGEST_TEXT = 16 << 20
 MOST_ELEMENTS = 1 << 22
 MOST_TENSORS = 1 << 18
 MOST_VALUES = 1 << 16
-#: The key of the vocabulary. Its texts are kept as bytes: a token need not be UTF-8.
+#: The key of the vocabulary. Its tokens are bytes, because a token need not be UTF-8.
 TOKENS = "tokenizer.ggml.tokens"
 LONGEST_KEY = LONGEST_TOKEN = 65535
 DIMENSIONS = 4
 ALIGNMENT = 32
-#: The first bytes of files that are not GGUF, and what these files are. Most come from a download that failed.
-FOREIGN = (
+#: The first bytes of files in other formats, and a description for people. Most such files are failed downloads.
+OTHER_FORMATS = (
     (b"version https://git-lfs", "a pointer of Git LFS, not the file itself: fetch it with 'git lfs pull'"),
     (b"<", "an HTML or XML page: the server answered the download with a message, so look into the file"),
     (b"{", "a JSON text: the server answered the download with a message, so look into the file"),
@@ -63,13 +62,13 @@ FOREIGN = (
 
 
 class Tensor:
-    """How large a tensor is, and where in the data of its file.
+    """A tensor: its type, its size, and its place in the data of its file.
 
-    ``known`` is False for a type that TENSOR_TYPES lacks; its ``bytes`` are those up to the next tensor. It consists of
-    ``matrices`` of this many ``rows``; a vector is one row.
+    ``has_known_type`` is False for a type that TENSOR_TYPES lacks; then ``bytes`` is the distance to the next tensor.
+    ``rows`` is the number of rows in each of the ``matrices``; a vector is one row.
     """
 
-    __slots__ = ("bytes", "elements", "known", "matrices", "name", "offset", "rows", "type")
+    __slots__ = ("bytes", "elements", "has_known_type", "matrices", "name", "offset", "rows", "type")
 
     def __init__(self, name: str, kind: str, offset: int, shape: Sequence[int], size: int | None) -> None:
         self.name = name
@@ -78,12 +77,12 @@ class Tensor:
         self.elements = prod(shape)
         self.rows = prod(shape[1:2])
         self.matrices = prod(shape[2:])
-        self.known = size is not None
+        self.has_known_type = size is not None
         self.bytes = size or 0
 
 
-class Part:
-    """One file: its values by key, its tensors, the size of its data, and when it changed, in nanoseconds."""
+class GgufFile:
+    """A GGUF file: its values by key, its tensors, the bytes of its data, and its modification time in nanoseconds."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -92,29 +91,29 @@ class Part:
         self.values: dict[str, Any] = {}
         self.tokens: list[bytes] | None = None
         self.tensors: list[Tensor] = []
-        self.data = 0
+        self.data_bytes = 0
 
 
-def read_part(path: str) -> Part:
-    """Read one file, which may be a part of a model; BadRequest says what is wrong with it."""
-    return _with_reader(path, _Reader.read)
+def read_file_header(path: str) -> GgufFile:
+    """Return the header of a GGUF file, which may be one of a model's files; BadRequest for a damaged file."""
+    return _open_file_and_run_step(path, _Reader.read_header)
 
 
-def read_header(file: BinaryIO, name: str, size: int) -> Part:
-    """Read the header of a file of this size that lies elsewhere; ``name`` is what sentences call it."""
-    part = Part(name)
+def read_header(file: BinaryIO, name: str, size: int) -> GgufFile:
+    """Return the header of an open file, which may be on a server. ``name`` stands for the file in messages."""
+    part = GgufFile(name)
     part.size = size
-    _Reader(file, part).read()
+    _Reader(file, part).read_header()
     return part
 
 
-def check_begin(path: str) -> None:
-    """Refuse a file, possibly not complete yet, that does not begin as a GGUF file."""
-    _with_reader(path, _Reader.magic)
+def validate_magic(path: str) -> None:
+    """Raise BadRequest for a file, complete or not, that does not begin as a GGUF file does."""
+    _open_file_and_run_step(path, _Reader.validate_magic)
 
 
-def _with_reader(path: str, step: Callable[[_Reader], None]) -> Part:
-    part = Part(path)
+def _open_file_and_run_step(path: str, step: Callable[[_Reader], None]) -> GgufFile:
+    part = GgufFile(path)
     try:
         with open(open_file(path), "rb") as file:
             status = os.fstat(file.fileno())
@@ -126,36 +125,36 @@ def _with_reader(path: str, step: Callable[[_Reader], None]) -> Part:
 
 
 class _Reader:
-    """Reads one file, and never more of it than is left."""
+    """Reads the header of one file; ``at`` is the offset of the next byte."""
 
-    def __init__(self, file: BinaryIO, part: Part) -> None:
+    def __init__(self, file: BinaryIO, part: GgufFile) -> None:
         self.file = file
         self.part = part
         self.at = 0
 
-    def read(self) -> None:
-        """Fill in the part."""
-        self.magic()
-        tensors, values = self._number("Q"), self._number("Q")
-        # The smallest possible entries give a limit for these counts.
+    def read_header(self) -> None:
+        """Read values, vocabulary and tensors of the header into ``part``."""
+        self.validate_magic()
+        tensors, values = self._read_number("Q"), self._read_number("Q")
+        # A value takes at least 13 bytes and a tensor at least 24, so the size of the file limits their numbers.
         if values * 13 + tensors * 24 > self.part.size - self.at:
-            raise self._truncated(f"a header of {values} values and {tensors} tensors")
-        self._check_count("it", values, "values", MOST_VALUES)
-        self._check_count("it", tensors, "tensors", MOST_TENSORS)
+            raise self._truncated_error(f"a header of {values} values and {tensors} tensors")
+        self._validate_count("it", values, "values", MOST_VALUES)
+        self._validate_count("it", tensors, "tensors", MOST_TENSORS)
         for number in range(values):
-            key = self._text(LONGEST_KEY, f"the name of value {number}").decode("utf-8", "replace")
-            value = self._value(self._number("I"), key)
+            key = self._read_text(LONGEST_KEY, f"the name of value {number}").decode("utf-8", "replace")
+            value = self._read_value(self._read_number("I"), key)
             if key in self.part.values:
-                raise self._damaged(f"it names the value {key} twice")
+                raise self._damaged_error(f"it names the value {key} twice")
             self.part.values[key] = value
-        self.part.tensors = [self._tensor(number) for number in range(tensors)]
-        self._check_data(self.part.tensors)
+        self.part.tensors = [self._read_tensor(number) for number in range(tensors)]
+        self._validate_tensor_data(self.part.tensors)
 
-    def magic(self) -> None:
-        """Refuse a file that is not GGUF, or is for big-endian machines."""
-        begin = self._take(min(64, self.part.size), "its start")
+    def validate_magic(self) -> None:
+        """Raise BadRequest for a file that is not GGUF, is for big-endian machines, or is of an unknown version."""
+        begin = self._read_bytes(min(64, self.part.size), "its start")
         if begin[:4] != b"GGUF":
-            reason = next((text for magic, text in FOREIGN if begin.startswith(magic)), "something else")
+            reason = next((text for magic, text in OTHER_FORMATS if begin.startswith(magic)), "something else")
             if not begin:
                 reason = "empty: the download did not begin, so get it again"
             elif begin[8:9] == b"{" and begin[4:8] == b"\0\0\0\0":
@@ -163,7 +162,7 @@ class _Reader:
             raise BadRequest(f"{self.part.path} is not a GGUF file. It is {reason}.")
         self.file.seek(4)
         self.at = 4
-        version = self._number("I")
+        version = self._read_number("I")
         if version and version & 0xFFFF == 0:
             raise BadRequest(
                 f"{self.part.path} is a GGUF file for big-endian machines; an EPYC is little-endian. Get the "
@@ -173,110 +172,114 @@ class _Reader:
             way = "which llama.cpp no longer reads: convert it again" if version == 1 else "but only 2 and 3 are known"
             raise BadRequest(f"{self.part.path} is a GGUF file of version {version}, {way}.")
 
-    def _pass(self, count: int, what: str) -> None:
-        """Count bytes as read. They must be there, and within what a header may hold."""
+    def _add_to_bytes_read(self, count: int, subject: str) -> None:
+        """Add to the number of read bytes; BadRequest beyond the end of the file or beyond the limit of a header."""
         if count > self.part.size - self.at:
-            raise self._truncated(what)
+            raise self._truncated_error(subject)
         self.at += count
         if self.at > LARGEST_HEADER:
-            raise self._damaged(f"its header would be larger than {about(LARGEST_HEADER)}")
+            raise self._damaged_error(f"its header would be larger than {format_bytes_short(LARGEST_HEADER)}")
 
-    def _take(self, count: int, what: str) -> bytes:
-        self._pass(count, what)
+    def _read_bytes(self, count: int, subject: str) -> bytes:
+        self._add_to_bytes_read(count, subject)
         data = self.file.read(count)
         if len(data) != count:
-            raise self._truncated(what)
+            raise self._truncated_error(subject)
         return data
 
-    def _skip(self, count: int, what: str) -> None:
-        self._pass(count, what)
+    def _skip_bytes(self, count: int, subject: str) -> None:
+        self._add_to_bytes_read(count, subject)
         self.file.seek(count, os.SEEK_CUR)
 
-    def _number(self, code: str, what: str = "its header") -> Any:
-        form = FORMS[code]
-        return form.unpack(self._take(form.size, what))[0]
+    def _read_number(self, code: str, subject: str = "its header") -> Any:
+        form = STRUCTS[code]
+        return form.unpack(self._read_bytes(form.size, subject))[0]
 
-    def _length(self, longest: int, what: str) -> int:
-        length: int = self._number("Q", what)
+    def _read_length(self, longest: int, subject: str) -> int:
+        length: int = self._read_number("Q", subject)
         if length > longest:
-            raise self._damaged(f"{what} would be {length} bytes long")
+            raise self._damaged_error(f"{subject} would be {length} bytes long")
         return length
 
-    def _text(self, longest: int, what: str) -> bytes:
-        return self._take(self._length(longest, what), what)
+    def _read_text(self, longest: int, subject: str) -> bytes:
+        return self._read_bytes(self._read_length(longest, subject), subject)
 
-    def _check_count(self, what: str, count: int, of: str, most: int) -> None:
+    def _validate_count(self, subject: str, count: int, of: str, most: int) -> None:
         if count > most:
-            raise self._damaged(f"{what} would have {count} {of}")
+            raise self._damaged_error(f"{subject} would have {count} {of}")
 
-    def _value(self, kind: int, key: str) -> Any:
+    def _read_value(self, kind: int, key: str) -> Any:
         if kind in NUMBERS:
-            return self._number(NUMBERS[kind], key)
+            return self._read_number(NUMBERS[kind], key)
         if kind == TEXT:
-            length = self._length(LONGEST_TEXT, key)
-            return self._skip(length, key) if length > KEPT else self._take(length, key).decode("utf-8", "replace")
+            length = self._read_length(LONGEST_TEXT, key)
+            return (
+                self._skip_bytes(length, key)
+                if length > LONGEST_KEPT
+                else self._read_bytes(length, key).decode("utf-8", "replace")
+            )
         if kind == ARRAY:
-            return self._array(key)
-        raise self._damaged(f"the value {key} has the unknown type {kind}")
+            return self._read_array(key)
+        raise self._damaged_error(f"the value {key} has the unknown type {kind}")
 
-    def _array(self, key: str) -> Any:
-        kind, count = self._number("I", key), self._number("Q", key)
-        self._check_count(key, count, "elements", MOST_ELEMENTS)
+    def _read_array(self, key: str) -> Any:
+        kind, count = self._read_number("I", key), self._read_number("Q", key)
+        self._validate_count(key, count, "elements", MOST_ELEMENTS)
         if kind == TEXT and key == TOKENS:
-            self.part.tokens = [self._text(LONGEST_TOKEN, key) for dummy in range(count)]
+            self.part.tokens = [self._read_text(LONGEST_TOKEN, key) for dummy in range(count)]
             return None
         if kind == TEXT:
             for dummy in range(count):
-                self._skip(self._length(LONGEST_TEXT, key), key)
+                self._skip_bytes(self._read_length(LONGEST_TEXT, key), key)
             return None
         if kind not in NUMBERS:
-            raise self._damaged(f"the array {key} has elements of the unknown type {kind}")
-        size = FORMS[NUMBERS[kind]].size * count
-        if count > KEPT:
-            return self._skip(size, key)
-        return list(struct.unpack(f"<{count}{NUMBERS[kind]}", self._take(size, key)))
+            raise self._damaged_error(f"the array {key} has elements of the unknown type {kind}")
+        size = STRUCTS[NUMBERS[kind]].size * count
+        if count > LONGEST_KEPT:
+            return self._skip_bytes(size, key)
+        return list(struct.unpack(f"<{count}{NUMBERS[kind]}", self._read_bytes(size, key)))
 
-    def _tensor(self, number: int) -> Tensor:
-        what = f"the name of tensor {number}"
-        name = self._text(LONGEST_KEY, what).decode("utf-8", "replace")
-        dimensions = self._number("I", name)
+    def _read_tensor(self, number: int) -> Tensor:
+        subject = f"the name of tensor {number}"
+        name = self._read_text(LONGEST_KEY, subject).decode("utf-8", "replace")
+        dimensions = self._read_number("I", name)
         if dimensions > DIMENSIONS:
-            raise self._damaged(f"the tensor {name} has {dimensions} dimensions")
-        shape = [self._number("Q", name) for dummy in range(dimensions)]
-        kind, offset = self._number("I", name), self._number("Q", name)
+            raise self._damaged_error(f"the tensor {name} has {dimensions} dimensions")
+        shape = [self._read_number("Q", name) for dummy in range(dimensions)]
+        kind, offset = self._read_number("I", name), self._read_number("Q", name)
         if kind not in TENSOR_TYPES:
             return Tensor(name, IK_TYPES.get(kind, f"type {kind}"), offset, shape, None)
         text, block, size = TENSOR_TYPES[kind]
         row = prod(shape[:1])
         if row % block:
-            raise self._damaged(
+            raise self._damaged_error(
                 f"the rows of tensor {name} have {row} elements, no multiple of {block} as {text} needs"
             )
         return Tensor(name, text, offset, shape, prod(shape) // block * size)
 
-    def _check_data(self, tensors: list[Tensor]) -> None:
-        """Check that the rest of the file is large enough for the tensors, and measure those of unknown types."""
+    def _validate_tensor_data(self, tensors: list[Tensor]) -> None:
+        """Raise BadRequest where the file is too short for its tensors, and set the sizes of unknown tensors."""
         alignment = self.part.values.get("general.alignment", ALIGNMENT)
         if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
-            raise self._damaged(f"its alignment is {alignment!r}")
+            raise self._damaged_error(f"its alignment is {alignment!r}")
         begin = -(-self.at // alignment) * alignment
-        self.part.data = max(0, self.part.size - begin)
+        self.part.data_bytes = max(0, self.part.size - begin)
         need = max((tensor.offset + tensor.bytes for tensor in tensors), default=0)
-        if need > self.part.data:
+        if need > self.part.data_bytes:
             raise BadRequest(
-                f"{self.part.path} is truncated: its tensors need {about(need)} after the header, and "
-                f"{about(self.part.data)} are there. Get it again, or resume the download."
+                f"{self.part.path} is truncated: its tensors need {format_bytes_short(need)} after the header, and "
+                f"{format_bytes_short(self.part.data_bytes)} are there. Get it again, or resume the download."
             )
-        end = self.part.data
-        for tensor in sorted(tensors, key=lambda one: one.offset, reverse=True):
-            if not tensor.known:
+        end = self.part.data_bytes
+        for tensor in sorted(tensors, key=lambda tensor: tensor.offset, reverse=True):
+            if not tensor.has_known_type:
                 tensor.bytes = end - tensor.offset
             end = tensor.offset
 
-    def _truncated(self, what: str) -> BadRequest:
+    def _truncated_error(self, subject: str) -> BadRequest:
         return BadRequest(
-            f"{self.part.path} is truncated or damaged: its {self.part.size} bytes end within {what}. Get it again."
+            f"{self.part.path} is truncated or damaged: its {self.part.size} bytes end within {subject}. Get it again."
         )
 
-    def _damaged(self, what: str) -> BadRequest:
-        return BadRequest(f"{self.part.path} is damaged: {what}. Get it again.")
+    def _damaged_error(self, damage: str) -> BadRequest:
+        return BadRequest(f"{self.part.path} is damaged: {damage}. Get it again.")

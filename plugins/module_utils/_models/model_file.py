@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A file of a model on the host: what all of its files share, what the store knows of one, and how it is removed."""
+"""A file of a model on the host: its facts in the store, and its removal."""
 
 from __future__ import annotations
 
@@ -12,12 +11,12 @@ import stat
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM
-from .._io.store import ANY
-from .._notation.gguf_parts import parts_of
-from .._notation.numbers import require_whole
-from .._notation.sizes import bytes_of
-from .asked import SERVER, headers_of
-from .attributes import Attributes
+from .._notation.gguf_parts import list_gguf_parts
+from .._notation.numbers import require_whole_number
+from .._notation.shape import ANY
+from .._notation.sizes import parse_bytes
+from .file_request import CHECKSUM_FROM_SERVER, build_headers_and_remove_token_file
+from .owner_and_mode import OwnerAndMode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,117 +24,117 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._io.store import Store
-    from .asked import Asked
+    from .file_request import FileRequest
 
-#: The file in the store: what is known of complete files, and of parts of interrupted downloads.
-KNOWN = "model_files.json"
+#: The file of the store with facts of complete files, and of the ``.part`` files of interrupted downloads.
+FACTS_FILE = "model_files.json"
 SHAPE = {"files": {ANY: dict}, "parts": {ANY: dict}}
 
 
-class Run:
-    """What all files of a model share. ``before`` and ``after`` hold the differences, by address."""
+class FetchRun:
+    """One run of the module for all files of a model. ``before`` and ``after`` have the differences by address."""
 
     def __init__(self, options: Mapping[str, Any], store: Store, check: bool) -> None:
         self.options = options
         self.store = store
         self.check = check
-        #: False where a file that is there is not read whole to compare its digest.
+        #: False for a run that must not read whole files to compare their digests.
         self.reads_files = True
         self.before: dict[str, str | None] = {}
         self.after: dict[str, str | None] = {}
         self.remarks: list[str] = []
-        #: In check mode the token stays with the controller, so that a server which wants it is not asked.
-        self.silent = bool(check and options.get("token_file"))
-        self.headers = headers_of(options, check)
-        self.reserve = bytes_of(options.get("reserve") or "1GiB", "reserve")
-        self.timeout = require_whole(options.get("timeout") or 60, "timeout")
-        self.attributes = Attributes(options, check, self.remarks)
+        #: In check mode the token stays on the controller, so a server that needs a token is not asked.
+        self.hides_token = bool(check and options.get("token_file"))
+        self.headers = build_headers_and_remove_token_file(options, check)
+        self.reserve = parse_bytes(options.get("reserve") or "1GiB", "reserve")
+        self.timeout = require_whole_number(options.get("timeout") or 60, "timeout")
+        self.attributes = OwnerAndMode(options, check, self.remarks)
         self.progress = None if check else options.get("progress")
-        #: Bytes of files that were fetched before the present one, and of all that are fetched where that is known.
+        #: The bytes that were fetched for earlier files of the model, and the bytes to fetch for all files (or None).
         self.done = 0
         self.total: int | None = None
 
 
 class ModelFile:
-    """What both states of a file share."""
+    """A file of a request, which must be present or absent afterwards."""
 
-    def __init__(self, run: Run, asked: Asked) -> None:
+    def __init__(self, run: FetchRun, request: FileRequest) -> None:
         self.run = run
-        self.asked = asked
-        self.path = asked.path
+        self.request = request
+        self.path = request.path
         self.part = f"{self.path}.part"
-        self.found = status(self.path)
-        if self.found and not stat.S_ISREG(self.found.st_mode):
+        self.status = find_file_status(self.path)
+        if self.status and not stat.S_ISREG(self.status.st_mode):
             raise BadRequest(f"path: {self.path} is not a regular file; give the full path of a model file.")
 
-    def differs(self, what: str, before: str | None, after: str | None) -> None:
-        """Record a difference."""
+    def record_difference(self, suffix: str, before: str | None, after: str | None) -> None:
+        """Record a difference in the run; ``suffix`` follows the file's address, such as /mode."""
         if before != after:
-            self.run.before[f"model_file:{self.path}{what}"] = before
-            self.run.after[f"model_file:{self.path}{what}"] = after
+            self.run.before[f"model_file:{self.path}{suffix}"] = before
+            self.run.after[f"model_file:{self.path}{suffix}"] = after
 
-    def known(self) -> dict[str, Any]:
-        """Return what is remembered of the file, its digest above all; nothing when the file has changed since."""
-        return _known_of(self.run.store, self.path)
-
-    def stored(self) -> dict[str, Any]:
-        """Return what was stored of the file when it was taken, also when it has changed since."""
-        return _stored_of(self.run.store, self.path)
-
-    def remember(self, **rows: Mapping[str, object] | None) -> None:
-        """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
+    def save_or_remove_file_facts(self, **rows: Mapping[str, object] | None) -> None:
+        """Store facts of the complete file (``files``) or of its ``.part`` (``parts``); None removes stored facts."""
         store = self.run.store
-        with store.lock():
-            data = store.load_cache(KNOWN, SHAPE)
+        with store.hold_lock():
+            data = store.load_cache(FACTS_FILE, SHAPE)
             for table, row in rows.items():
                 data.setdefault(table, {}).pop(self.path, None)
                 if row is not None:
                     data[table][self.path] = row
-            store.save(KNOWN, data)
+            store.save_document(FACTS_FILE, data)
 
 
-def is_as_verified(store: Store, asked: Mapping[str, Any]) -> bool:
-    """Return whether all files of a model are there, and have the digests that a run asks for, as the store knows them.
+def has_stored_requested_digests(store: Store, options: Mapping[str, Any]) -> bool:
+    """Return whether all files of a model have the requested digests, without reading any file.
 
-    False where it is not known: no file is read.
+    False where the store has no digest of a file, or the file was changed since its digest was stored.
     """
-    checksums = [str(one) for one in asked.get("checksum") or () if one]
-    paths = [asked["path"]] if len(checksums) == 1 and SERVER not in checksums else parts_of(asked["path"])
-    wanted = checksums if len(checksums) == len(paths) else [SERVER] * len(paths)
-    digests = [_known_of(store, path).get("sha256") for path in paths]
-    return all(digest and one in (SERVER, f"{ALGORITHM}{digest}") for digest, one in zip(digests, wanted))
+    checksums = [str(checksum) for checksum in options.get("checksum") or () if checksum]
+    paths = (
+        [options["path"]]
+        if len(checksums) == 1 and CHECKSUM_FROM_SERVER not in checksums
+        else list_gguf_parts(options["path"])
+    )
+    wanted = checksums if len(checksums) == len(paths) else [CHECKSUM_FROM_SERVER] * len(paths)
+    digests = [load_facts_of_unchanged_file(store, path).get("sha256") for path in paths]
+    return all(
+        digest and checksum in (CHECKSUM_FROM_SERVER, f"{ALGORITHM}{digest}")
+        for digest, checksum in zip(digests, wanted)
+    )
 
 
-def _known_of(store: Store, path: str) -> dict[str, Any]:
-    """Return what the store knows of a file; nothing when the file has changed since."""
-    stored = _stored_of(store, path)
-    return stored if stored and stored.get("stamp") == stamp(path) else {}
+def load_facts_of_unchanged_file(store: Store, path: str) -> dict[str, Any]:
+    """Return the stored facts of a file, such as its digest; empty where the file was changed since."""
+    stored = load_facts_even_if_changed(store, path)
+    return stored if stored and stored.get("stamp") == read_file_stamp(path) else {}
 
 
-def _stored_of(store: Store, path: str) -> dict[str, Any]:
-    row: dict[str, Any] = store.load_cache(KNOWN, SHAPE).get("files", {}).get(path, {})
+def load_facts_even_if_changed(store: Store, path: str) -> dict[str, Any]:
+    """Return the stored facts of a file, even of a file that was changed since; empty without facts."""
+    row: dict[str, Any] = store.load_cache(FACTS_FILE, SHAPE).get("files", {}).get(path, {})
     return row
 
 
-class Absent(ModelFile):
-    """The state absent: neither the file nor a part of it."""
+class AbsentFile(ModelFile):
+    """A file that must be absent, as must its ``.part``."""
 
-    def make(self) -> None:
-        """Remove the file, its part, and what the store knows of them."""
-        digest = self.known().get("sha256")
-        if self.found:
-            self.differs("", ALGORITHM + digest if digest else "a file", None)
-        left = status(self.part)
+    def remove(self) -> None:
+        """Remove the file, its ``.part``, and the stored facts of both."""
+        digest = load_facts_of_unchanged_file(self.run.store, self.path).get("sha256")
+        if self.status:
+            self.record_difference("", ALGORITHM + digest if digest else "a file", None)
+        left = find_file_status(self.part)
         if left:
-            self.differs(".part", "a file", None)
-        if (self.found or left) and not self.run.check:
-            textfile.remove(self.path)
-            textfile.remove(self.part)
-            self.remember(files=None, parts=None)
+            self.record_difference(".part", "a file", None)
+        if (self.status or left) and not self.run.check:
+            textfile.remove_file(self.path)
+            textfile.remove_file(self.part)
+            self.save_or_remove_file_facts(files=None, parts=None)
 
 
-def status(path: str) -> os.stat_result | None:
-    """Return what the system knows of a file, None where there is none."""
+def find_file_status(path: str) -> os.stat_result | None:
+    """Return the status of a file, None where there is no such file."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -144,7 +143,7 @@ def status(path: str) -> os.stat_result | None:
         raise TuningError(f"{path} cannot be looked at: {error.strerror}.") from None
 
 
-def stamp(path: str) -> list[int]:
-    """Return size, time and inode: together they change when the content changes."""
-    found = status(path)
-    return [found.st_size, found.st_mtime_ns, found.st_ino] if found else []
+def read_file_stamp(path: str) -> list[int]:
+    """Return size, modification time and inode of a file, which change with its content; empty for a missing file."""
+    file_status = find_file_status(path)
+    return [file_status.st_size, file_status.st_mtime_ns, file_status.st_ino] if file_status else []

@@ -1,15 +1,14 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The types of the tensors of a model file, by their numbers in it.
+"""The types of tensors by their numbers in a GGUF file.
 
 Source: ggml/include/ggml.h and ggml/src/ggml-common.h of llama.cpp, and the former of ik_llama.cpp.
 """
 
 from __future__ import annotations
 
-#: Types of tensors: the name, how many elements a block has and how many bytes it takes.
+#: By number of a tensor type: its name, the number of elements in a block, and the bytes of a block.
 TENSOR_TYPES = {
     0: ("F32", 1, 4),
     1: ("F16", 1, 2),
@@ -46,8 +45,8 @@ TENSOR_TYPES = {
     40: ("NVFP4", 64, 36),
     41: ("Q1_0", 128, 18),
 }
-#: Names of types that only ik_llama.cpp has. Some have bytes of their own for each row, so that the sizes of all such
-#: tensors are taken from the file.
+#: The names of tensor types that only ik_llama.cpp has, by number. Some types have extra bytes for each row, so the
+#: sizes of all such tensors are computed from their offsets in the file.
 IK_TYPES = {
     133: "Q6_0",
     134: "IQ1_BN",
@@ -70,6 +69,6 @@ IK_TYPES = {
 }
 
 
-def element(name: str) -> float:
-    """Return how many bytes an element of the type of this name takes."""
+def mean_bytes_per_element(name: str) -> float:
+    """Return the average bytes of an element of a tensor type, which is given by its name."""
     return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())

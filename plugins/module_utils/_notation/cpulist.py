@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """Sets of CPUs in the kernel's two notations, lists as ``0-3,8`` and hexadecimal masks as ``1,000000ff``.
@@ -10,7 +9,7 @@ lib/bitmap-str.c (bitmap_parse, bitmap_parselist) and lib/vsprintf.c (bitmap_str
 
 from __future__ import annotations
 
-from .numbers import parse_whole
+from .numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 LARGEST_CPU = 8191
 
 
-def parse(text: str) -> tuple[int, ...]:
-    """Return the CPU numbers of a list, sorted and each once; an empty text is the empty list.
+def parse_cpulist(text: str) -> tuple[int, ...]:
+    """Return the CPU numbers of a list such as 0-3,8, sorted and without duplicates; none for an empty text.
 
-    Raises ValueError with a sentence for anything the kernel would not take.
+    Raises ValueError with a message for any text that the kernel would refuse.
     """
     cpus: set[int] = set()
     for item in text.replace("\n", "").split(","):
@@ -31,7 +30,7 @@ def parse(text: str) -> tuple[int, ...]:
         if not item:
             continue
         first, dash, last = item.partition("-")
-        low, high = parse_whole(first), parse_whole(last if dash else first)
+        low, high = parse_whole_number(first), parse_whole_number(last if dash else first)
         if low is None or high is None:
             raise ValueError(f"'{item}' is no CPU number and no range such as 0-7")
         if high < low:
@@ -42,19 +41,19 @@ def parse(text: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def parse_bitmap(text: str, last: int) -> tuple[int, ...]:
-    """Return the CPU numbers of a list in a boot parameter, which may hold more than lists elsewhere do.
+def parse_boot_cpulist(text: str, last_cpu: int) -> tuple[int, ...]:
+    """Return the CPU numbers of a list in a boot parameter, whose grammar is larger than that of other CPU lists.
 
-    That is ``all``, ``N`` for the last CPU, and ranges of which only some are meant: ``1-15:1/2`` is the first CPU of
-    every two. Raises ValueError with a sentence for anything the kernel would not take.
+    A boot parameter may also have ``all``, ``N`` for the last CPU, and ranges with a pattern: ``1-15:1/2`` is the first
+    CPU of every two. Raises ValueError with a message for any text that the kernel would refuse.
     """
     cpus: set[int] = set()
     for item in text.replace("\n", "").split(","):
-        span, colon, pattern = item.strip().replace("N", str(last)).partition(":")
-        span = f"0-{last}" if span.lower() == "all" else span
-        members = parse(span)
+        span, colon, pattern = item.strip().replace("N", str(last_cpu)).partition(":")
+        span = f"0-{last_cpu}" if span.lower() == "all" else span
+        members = parse_cpulist(span)
         if colon:
-            used, size = map(parse_whole, pattern.partition("/")[::2])
+            used, size = map(parse_whole_number, pattern.partition("/")[::2])
             if used is None or size is None or "-" not in span:
                 raise ValueError(f"'{item}' is no range with a pattern such as 0-15:1/2")
             if used > size or size == 0:
@@ -64,8 +63,8 @@ def parse_bitmap(text: str, last: int) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def render(cpus: Iterable[int]) -> str:
-    """Return the shortest kernel notation of a set of CPU numbers, as the kernel itself prints it."""
+def format_cpulist(cpus: Iterable[int]) -> str:
+    """Return CPU numbers as the shortest list, such as 0-3,8, as the kernel itself prints it."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and cpu == runs[-1][1] + 1:
@@ -75,11 +74,10 @@ def render(cpus: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
-def from_mask(text: str) -> tuple[int, ...]:
+def parse_cpumask(text: str) -> tuple[int, ...]:
     """Return the CPU numbers of a hexadecimal mask, sorted; groups of 32 CPUs are separated by commas, highest first.
 
-    Raises ValueError with a sentence for anything the kernel would not take: it knows no 0x, and no group of more than
-    eight digits.
+    Raises ValueError with a message for any text that the kernel would refuse, such as 0x or a group of nine digits.
     """
     mask = 0
     for group in text.strip().split(","):
@@ -91,11 +89,11 @@ def from_mask(text: str) -> tuple[int, ...]:
     return tuple(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
 
 
-def to_mask(cpus: Iterable[int], width: int) -> str:
-    """Return the hexadecimal mask of a set of CPU numbers, as the kernel prints it on a host of ``width`` CPUs.
+def format_cpumask(cpus: Iterable[int], width: int) -> str:
+    """Return CPU numbers as a hexadecimal mask, padded to ``width`` CPUs as the kernel prints it.
 
-    The kernel pads to the CPUs it could have (nr_cpu_ids: the highest possible number plus one). It takes a mask of
-    any length, but shows it so. Raises ValueError for a CPU that does not fit.
+    The kernel pads to the number of CPUs that the host could have (nr_cpu_ids: the highest possible number plus one).
+    Raises ValueError for a CPU that does not fit.
     """
     mask = 0
     for cpu in cpus:

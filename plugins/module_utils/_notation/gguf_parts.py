@@ -1,16 +1,15 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of one model: a GGUF file may be split into several."""
+"""Names of the parts of a GGUF file that is split into several files."""
 
 from __future__ import annotations
 
-from .numbers import parse_whole
+from .numbers import parse_whole_number
 
 
-def parts_of(path: str) -> list[str]:
-    """Return all files of a model: a GGUF file may be one of several, called NAME-00001-of-00003.gguf and so on."""
+def list_gguf_parts(path: str) -> list[str]:
+    """Return the paths of all parts of a model, as NAME-00001-of-00003.gguf; only the path for a model in one file."""
     stem, dot, last = path.rpartition(".")
     tail = stem[-len("-00001-of-00003") :]
     digits = tail[1:6] + tail[-5:]
@@ -18,7 +17,7 @@ def parts_of(path: str) -> list[str]:
         dot
         and last == "gguf"
         and tail[:1] + tail[6:10] == "--of-"
-        and parse_whole(digits) is not None
+        and parse_whole_number(digits) is not None
         and len(digits) == 10
     ):
         count = int(tail[-5:])

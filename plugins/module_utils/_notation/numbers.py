@@ -1,25 +1,24 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Numbers as people write them: the digits 0 to 9, and not many of them.
+"""Parsers of numbers that people write: only the digits 0 to 9, and at most as many as 64 bits need.
 
-Python's int and float also take underlines, signs, blanks and the digits of all scripts, and a person who copied one of
-these meant something else. They raise another error for thousands of digits than for a word.
+Python's int and float also accept underscores, signs, blanks and the digits of all scripts, which are typing errors in
+an option.
 """
 
 from __future__ import annotations
 
 from .._errors import BadRequest
 
-#: The most digits of a number, which are those of the largest one of 64 bits.
+#: The number of digits of the largest integer of 64 bits.
 MOST_DIGITS = 20
 MOST_HEXADECIMAL_DIGITS, MOST_BINARY_DIGITS = 16, 64
 HEXADECIMAL_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
-def parse_whole(value: object) -> int | None:
-    """Return the whole number from 0 up that a number or a text is; None where it is none."""
+def parse_whole_number(value: object) -> int | None:
+    """Return a number or a text as an integer from 0 up; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     if isinstance(value, int):
@@ -28,7 +27,7 @@ def parse_whole(value: object) -> int | None:
 
 
 def parse_decimal(value: object) -> float | None:
-    """Return the number that a number or a text such as 0.5 or -1 is; None where it is none, or is not finite."""
+    """Return a number or a text such as 0.5 or -1 as a float; None for any other value, and for infinity and NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     if not isinstance(value, str):
@@ -37,27 +36,27 @@ def parse_decimal(value: object) -> float | None:
 
 
 def parse_hexadecimal(text: str) -> int | None:
-    """Return the number that hexadecimal digits are, with or without 0x; None where a text is no number of 64 bits."""
+    """Return hexadecimal digits, with or without 0x, as an integer; None for a text that is no number of 64 bits."""
     digits = text[2:] if text[:2] in ("0x", "0X") else text
     if not 0 < len(digits) <= MOST_HEXADECIMAL_DIGITS or not HEXADECIMAL_DIGITS.issuperset(digits):
         return None
     return int(digits, 16)
 
 
-def parse_based(text: str) -> int | None:
-    """Return the whole number that digits are, in hexadecimal after 0x and in binary after 0b; None for no number."""
+def parse_with_base_prefix(text: str) -> int | None:
+    """Return digits as an integer: hexadecimal after 0x, binary after 0b, else decimal; None for any other text."""
     if text[:2] in ("0x", "0X"):
         return parse_hexadecimal(text)
     if text[:2] in ("0b", "0B"):
         return int(text, 2) if 0 < len(text[2:]) <= MOST_BINARY_DIGITS and set(text[2:]) <= {"0", "1"} else None
-    return parse_whole(text)
+    return parse_whole_number(text)
 
 
-def require_whole(value: object, what: str) -> int:
-    """Return a whole number from 0 up; BadRequest, which begins with ``what``, where a value is none."""
-    number = parse_whole(value)
+def require_whole_number(value: object, option: str) -> int:
+    """Return a value as an integer from 0 up; BadRequest, whose message begins with the option, for any other value."""
+    number = parse_whole_number(value)
     if number is None:
-        raise BadRequest(f"{what}: '{value}' is no whole number from 0 up.")
+        raise BadRequest(f"{option}: '{value}' is no whole number from 0 up.")
     return number
 
 

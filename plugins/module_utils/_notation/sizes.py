@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """Amounts of memory, as people write and read them."""
@@ -12,33 +11,33 @@ from .numbers import parse_decimal
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
-def size_text(count: int) -> str:
-    """Return a number of bytes in the largest unit that needs no fraction."""
+def format_bytes(count: int) -> str:
+    """Return a number of bytes exactly, in the largest unit that needs no fraction, as "16 MiB"."""
     for unit in ("GiB", "MiB", "KiB"):
         if count and count % UNITS[unit] == 0:
             return f"{count // UNITS[unit]} {unit}"
     return f"{count} B"
 
 
-def bytes_of(text: object, what: str) -> int:
-    """Return the bytes of an amount such as 40GiB."""
+def parse_bytes(text: object, option: str) -> int:
+    """Return the bytes of an amount such as 40GiB; BadRequest, which begins with the option, for other texts."""
     words = str(text).strip()
     unit = words[-3:]
     number = parse_decimal(words[:-3].strip())
     if unit not in UNITS or number is None or number < 0:
-        raise BadRequest(f"{what}: '{text}' is no amount of memory; say it as 40GiB or 512MiB.")
+        raise BadRequest(f"{option}: '{text}' is no amount of memory; say it as 40GiB or 512MiB.")
     return int(number * UNITS[unit])
 
 
-def about(count: int) -> str:
-    """Return bytes as a person would say them: exact where that is short, else with one decimal."""
-    exact = size_text(count)
+def format_bytes_short(count: int) -> str:
+    """Return a number of bytes exactly where that is short, else in MiB or GiB with one decimal."""
+    exact = format_bytes(count)
     if len(exact.split()[0]) <= 4:
         return exact
     unit = "GiB" if count >= UNITS["GiB"] else "MiB"
     return f"{count / UNITS[unit]:.1f} {unit}"
 
 
-def pages_text(count: int, kb: int) -> str:
-    """Return a number of pages with their size in words."""
-    return f"{count} page{'' if count == 1 else 's'} of {size_text(kb * UNITS['KiB'])}"
+def format_pages(count: int, page_kb: int) -> str:
+    """Return a number of pages with their size, as "3 pages of 2 MiB"."""
+    return f"{count} page{'' if count == 1 else 's'} of {format_bytes(page_kb * UNITS['KiB'])}"

@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The known word that a misspelt one looks like."""
+"""Suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -10,20 +9,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: How much two words have to have in common, from 0 to 1.
-ALIKE = 0.7
+#: The least similarity of two words for a suggestion, from 0 to 1.
+LEAST_SIMILARITY = 0.7
 
 
-def find_similar(word: str, known: Iterable[str], alike: float = ALIKE) -> str | None:
-    """Return the known word that is most like this one; None if none is."""
-    # Imported here, as words are rarely misspelt.
+def find_most_similar_word(word: str, known: Iterable[str], least_similarity: float = LEAST_SIMILARITY) -> str | None:
+    """Return the most similar known word; None where no known word is similar enough."""
+    # Imported here because words are rarely misspelt.
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, list(known), 1, alike)), None)
+    return next(iter(difflib.get_close_matches(word, list(known), 1, least_similarity)), None)
 
 
-def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """Return the end of a sentence: the similar known word, or after ``otherwise`` all of them."""
+def similar_or_known_words_message(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the end of an error message: the similar known word, or ``otherwise`` and all known words."""
     names = list(known)
-    near = find_similar(word, names)
+    near = find_most_similar_word(word, names)
     return f"did you mean {near}?" if near else f"{otherwise} {', '.join(names)}."

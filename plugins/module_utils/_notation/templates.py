@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Texts that Ansible would run as a template where they stand in a file of variables.
+"""Detects texts that Ansible would evaluate as a template in a file of variables.
 
 Source: the delimiters of Jinja, which Ansible does not change for variables.
 """
@@ -14,6 +13,6 @@ import re
 BEGIN = re.compile(r"\{[{%#]")
 
 
-def holds_template(text: str) -> bool:
-    """Return whether a template may begin somewhere in a text."""
+def has_template(text: str) -> bool:
+    """Return whether a text contains the beginning of a Jinja expression, statement or comment."""
     return BEGIN.search(text) is not None

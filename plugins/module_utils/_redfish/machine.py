@@ -1,66 +1,67 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One look at the BIOS of a server: what is active, what is pending, which job waits, and how settings are sent.
+"""The BIOS of a server as its BMC shows it: active and pending settings, waiting jobs, and the place of new settings.
 
-Where makers differ: Lenovo calls the pending object Pending, AMI calls it SD and has none while nothing is pending,
-Supermicro takes settings at the active object, and Dell applies them by a job alone.
+Vendors differ. Lenovo calls the resource with pending settings Pending. AMI calls it SD, and has none while nothing is
+pending. Supermicro takes new settings at the resource of the active settings. Dell applies settings only by a job.
 Source: DMTF DSP8010, schemas ComputerSystem, Bios, Settings and AttributeRegistryFile.
 """
 
 from __future__ import annotations
 
-from .answers import BmcError, Message, messages_of
-from .catalogue import vendor_of
-from .client import ROOT
-from .registry import Registry
+from .attributes.catalogue import detect_vendor
+from .attributes.registry import Registry
+from .connection.client import SERVICE_ROOT
+from .connection.responses import BmcError, Message, parse_messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from .answers import Answer
-    from .client import Client
-    from .registry import Value
+    from .attributes.registry import Value
+    from .connection.client import RedfishClient
+    from .connection.responses import Response
 
-#: Names of the pending object under that of the active settings, where the BMC does not say it.
+#: Usual names of the resource with pending settings, below that of the active settings, for BMCs without a link.
 PENDING_NAMES = ("Settings", "Pending", "SD")
-#: States of the power-on self-test in which settings are refused or lost: HPE's, and those of the standard.
-HPE_POST = ("InPost", "InPostDiscoveryComplete")
-BOOTED = ("None", "OSBootStarted", "OSRunning", "OEM")
-#: States of a job of Dell that waits or works.
-OPEN_JOBS = ("New", "Scheduled", "Running", "Downloading", "Downloaded", "Scheduling", "ReadyForExecution", "Waiting")
+#: States in which HPE's power-on self-test runs, so that settings are refused or lost.
+HPE_SELF_TEST_STATES = ("InPost", "InPostDiscoveryComplete")
+#: Standard states of the boot in which no self-test runs.
+BOOTED_STATES = ("None", "OSBootStarted", "OSRunning", "OEM")
+#: States of a job of Dell that waits, and of a job that waits or runs.
+WAITING_JOB_STATES = ("New", "Downloading", "Downloaded", "Scheduling", "Scheduled", "ReadyForExecution", "Waiting")
+OPEN_JOB_STATES = (*WAITING_JOB_STATES, "Running")
 
 
 class Job:
     """A job that applies BIOS settings at the next boot."""
 
-    def __init__(self, path: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, resource: Mapping[str, Any]) -> None:
         self.path = path
-        self.id = str(told.get("Id") or path.rstrip("/").rsplit("/", 1)[-1])
-        self.state = str(told.get("JobState") or told.get("TaskState") or "unknown")
-        self.kind = str(told.get("JobType") or told.get("Name") or "")
+        self.id = str(resource.get("Id") or path.rstrip("/").rsplit("/", 1)[-1])
+        self.state = str(resource.get("JobState") or resource.get("TaskState") or "unknown")
+        self.kind = str(resource.get("JobType") or resource.get("Name") or "")
 
 
 class Machine:
-    """What was found, and where to write."""
+    """The BIOS of a server at the time of the reading, and the resource to which new settings are sent."""
 
-    def __init__(self, client: Client, system: Mapping[str, Any], bios: Answer, bios_path: str) -> None:
+    def __init__(self, client: RedfishClient, system: Mapping[str, Any], bios: Response, bios_path: str) -> None:
         self.client = client
         self.system = system
         self.bios = bios
         self.bios_path = bios_path
-        self.vendor = vendor_of(str(system.get("Manufacturer") or ""))
-        found = bios.body.get("Attributes")
-        self.active: dict[str, Value] = dict(found) if isinstance(found, dict) else {}
+        self.vendor = detect_vendor(str(system.get("Manufacturer") or ""))
+        attributes = bios.body.get("Attributes")
+        self.active: dict[str, Value] = dict(attributes) if isinstance(attributes, dict) else {}
         settings = bios.body.get("@Redfish.Settings")
         self.settings: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
-        #: Where values are sent to; that of the active ones where there is no other.
-        self.target = bios_path
-        self.target_etag = bios.etag
-        self.target_exists = True
+        #: The resource to which new values are sent; by default the resource of the active values.
+        self.settings_path = bios_path
+        self.settings_etag = bios.etag
+        self.settings_exist = True
         self.staged: dict[str, Value] = {}
         self.apply_times: list[str] = []
         self.jobs: list[Job] = []
@@ -68,91 +69,99 @@ class Machine:
         self.manager: str | None = None
 
     @property
+    def bmc_name(self) -> str:
+        return self.client.access.bmc_name
+
+    def read_machine_again(self) -> Machine:
+        return read_machine_settings_and_jobs(self.client, str(self.system.get("Id") or "") or None)
+
+    @property
     def model(self) -> str:
-        """Return maker and model."""
         return " ".join(str(self.system.get(key) or "") for key in ("Manufacturer", "Model")).strip()
 
     @property
-    def shown(self) -> dict[str, str | None]:
-        """Return what of it the modules show."""
-        names = ("vendor", "model", "bios_version", "power", "post")
-        return {name: getattr(self, name) for name in names}
+    def summary(self) -> dict[str, str | None]:
+        return {
+            "vendor": self.vendor,
+            "model": self.model,
+            "bios_version": self.bios_version,
+            "power": self.power_state,
+            "post": self.self_test_state,
+        }
 
     @property
-    def jobs_shown(self) -> list[dict[str, str]]:
-        """Return what of its jobs the modules show."""
+    def job_summaries(self) -> list[dict[str, str]]:
         return [{"id": job.id, "state": job.state} for job in self.jobs]
 
     @property
-    def identity(self) -> str:
-        """Return what tells this machine from others."""
+    def uuid_or_serial_number(self) -> str:
+        """Return the UUID of the machine, or else its serial number, or else ""."""
         return str(self.system.get("UUID") or self.system.get("SerialNumber") or "")
 
     @property
     def bios_version(self) -> str:
-        """Return the version of its BIOS."""
         return str(self.system.get("BiosVersion") or "")
 
     @property
-    def power(self) -> str:
-        """Return its power state."""
+    def power_state(self) -> str:
+        """Return the power state as the BMC spells it, "unknown" where it gives none."""
         return str(self.system.get("PowerState") or "unknown")
 
     @property
-    def post(self) -> str | None:
-        """Return the state of a power-on self-test that goes on; None where there is none, or nobody says."""
-        if self.power.lower() == "off":
+    def self_test_state(self) -> str | None:
+        """Return the state of a running power-on self-test; None where none is running or the BMC does not say."""
+        if self.power_state.lower() == "off":
             return None
         oem = self.system.get("Oem") or {}
         hpe = (oem.get("Hpe") or oem.get("Hp") or {}).get("PostState") if isinstance(oem, dict) else None
         if hpe:
-            return str(hpe) if hpe in HPE_POST else None
+            return str(hpe) if hpe in HPE_SELF_TEST_STATES else None
         progress = self.system.get("BootProgress")
         state = str(progress.get("LastState") or "None") if isinstance(progress, dict) else "None"
-        return None if state in BOOTED else state
+        return None if state in BOOTED_STATES else state
 
     @property
-    def blind(self) -> bool:
-        """Return whether the BMC does not show what waits for a boot: it takes settings where it shows active ones."""
-        return self.target == self.bios_path
+    def hides_pending_settings(self) -> bool:
+        """Return whether the BMC has no resource with pending settings, and takes new settings at the active ones."""
+        return self.settings_path == self.bios_path
 
     @property
-    def messages(self) -> list[Message]:
-        """Return what the last boot said of the settings, without the successes: HPE puts one before all refusals."""
-        return [one for one in messages_of(self.settings.get("Messages") or ()) if not one.good]
+    def failure_messages_of_last_boot(self) -> list[Message]:
+        """Return the messages of the last boot about settings, without those that only report a success."""
+        return [message for message in parse_messages(self.settings.get("Messages") or ()) if not message.is_success]
 
     @property
     def pending(self) -> dict[str, Value]:
-        """Return what the next boot changes.
+        """Return the values that the next boot changes.
 
-        While a job waits, some BMCs show its values as active already, so all that is staged then is pending.
+        Some BMCs show the values of a waiting job as active already, so all staged values count while a job waits.
         """
         if self.jobs and len(self.staged) < len(self.active):
             return dict(self.staged)
         return {name: value for name, value in self.staged.items() if self.active.get(name) != value}
 
-    def registry(self) -> Registry:
-        """Read the registry of its attributes."""
+    def fetch_attribute_registry(self) -> Registry:
+        """Fetch the registry of the BIOS attributes."""
         name = str(self.bios.body.get("AttributeRegistry") or "")
-        for path in self._registry_files(name):
-            answer = self.client.find(path)
-            for uri in _locations(answer.body if answer else {}):
-                found = self.client.find(uri)
-                registry = Registry(found.body if found else {})
+        for path in self._list_registry_file_paths(name):
+            response = self.client.fetch_resource_if_present(path)
+            for uri in _registry_urls_english_first(response.body if response else {}):
+                document = self.client.fetch_resource_if_present(uri)
+                registry = Registry(document.body if document else {})
                 if len(registry):
                     return registry
         raise BmcError(
-            f"The BMC {self.client.access.name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so "
-            "nobody can tell which values this machine takes. Boards of AMI hand it over in their self-test: start the "
-            "machine once while its BMC is up, then run again. Nothing was changed."
+            f"The BMC {self.bmc_name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so it is "
+            "unknown which values this machine takes. Boards of AMI send the registry to the BMC in their self-test: "
+            "start the machine once while its BMC is up, then run again. Nothing was changed."
         )
 
-    def _registry_files(self, name: str) -> Iterator[str]:
+    def _list_registry_file_paths(self, name: str) -> Iterator[str]:
         if name:
-            yield f"{ROOT}/Registries/{name}"
-        # Some collections call the entry otherwise than the resource calls the registry.
-        collection = self.client.find(f"{ROOT}/Registries")
-        for member in members_of(collection.body if collection else {}):
+            yield f"{SERVICE_ROOT}/Registries/{name}"
+        # The name of the registry in the BIOS resource may differ from that in the collection of registries.
+        collection = self.client.fetch_resource_if_present(f"{SERVICE_ROOT}/Registries")
+        for member in list_paths_of_members(collection.body if collection else {}):
             last = member.rsplit("/", 1)[-1]
             if ("bios" in last.lower() and "attribute" in last.lower()) or (
                 name and last.startswith(name.split(".")[0])
@@ -160,116 +169,120 @@ class Machine:
                 yield member
 
 
-def look(client: Client, system: str | None = None) -> Machine:
-    """Read everything that decides what to send; five to seven requests."""
-    told = system_of(client, system)
-    path = link(told, "Bios")
-    bios = client.find(path) if path else None
+def read_machine_settings_and_jobs(client: RedfishClient, system_id: str | None = None) -> Machine:
+    """Fetch a system, its active and pending settings and its open jobs; this takes five to seven requests."""
+    system = find_system_by_id_or_only_server(client, system_id)
+    path = find_nested_link_path(system, "Bios")
+    bios = client.fetch_resource_if_present(path) if path else None
     if bios is None or not isinstance(bios.body.get("Attributes"), dict):
         raise BmcError(
-            f"The BMC {client.access.name} does not show BIOS settings. OpenBMC as it comes has none, and boards of "
-            "AMI show them after the first start with their BMC up. Nothing was changed."
+            f"The BMC {client.access.bmc_name} does not show BIOS settings. OpenBMC without additions has none, and "
+            "boards of AMI show them after the first start with their BMC up. Nothing was changed."
         )
-    machine = Machine(client, told, bios, path)
-    _find_pending(machine)
-    _find_jobs(machine)
+    machine = Machine(client, system, bios, path)
+    _read_pending_settings_into_machine(machine)
+    _read_open_bios_jobs_of_dell(machine)
     return machine
 
 
-def members_of(collection: Mapping[str, Any]) -> list[str]:
-    """Return the addresses of the members of a collection."""
+def list_paths_of_members(collection: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the members of a collection."""
     members = collection.get("Members")
-    found = [one.get("@odata.id") for one in members if isinstance(one, dict)] if isinstance(members, list) else []
-    return [str(one) for one in found if one]
+    paths = (
+        [member.get("@odata.id") for member in members if isinstance(member, dict)] if isinstance(members, list) else []
+    )
+    return [str(member) for member in paths if member]
 
 
-def link(resource: Mapping[str, Any], *keys: str) -> str:
-    """Return the address that a resource has under its keys, empty where it has none."""
-    found: Any = resource
+def find_nested_link_path(resource: Mapping[str, Any], *keys: str) -> str:
+    """Return the path of a link under nested keys of a resource; "" where the resource has no such link."""
+    value: Any = resource
     for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return str(found.get("@odata.id") or "") if isinstance(found, dict) else ""
+        value = value.get(key) if isinstance(value, dict) else None
+    return str(value.get("@odata.id") or "") if isinstance(value, dict) else ""
 
 
-def system_of(client: Client, wanted: str | None) -> dict[str, Any]:
-    """Return the server itself, of all systems that the BMC shows."""
-    paths = members_of(client.get(f"{ROOT}/Systems"))
-    if wanted:
-        paths = [path for path in paths if path.rstrip("/").rsplit("/", 1)[-1] == wanted] or _no_system(
-            client, paths, wanted
-        )
-    found = [told for told in map(client.get, paths) if link(told, "Bios")]
-    # An add-in card with processors of its own is a system too.
-    physical = [told for told in found if str(told.get("SystemType") or "Physical") == "Physical"]
-    embedded = [told for told in physical if str(told.get("Id")) in ("1", "Self", "System.Embedded.1")]
-    for some in (physical, embedded):
-        if len(some) == 1:
-            return some[0]
-    if not found:
-        raise BmcError(f"The BMC {client.access.name} shows no system with a BIOS. Nothing was changed.")
-    names = ", ".join(str(told.get("Id")) for told in found)
-    raise BmcError(f"The BMC {client.access.name} has several systems, {names}. Choose one with the option system.")
+def find_system_by_id_or_only_server(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
+    """Return the system with an id; without an id, the server itself among the systems that the BMC shows."""
+    all_paths = paths = list_paths_of_members(client.fetch_resource_body(f"{SERVICE_ROOT}/Systems"))
+    if system_id:
+        paths = [path for path in all_paths if path.rstrip("/").rsplit("/", 1)[-1] == system_id]
+        if not paths:
+            names = ", ".join(path.rstrip("/").rsplit("/", 1)[-1] for path in all_paths) or "none"
+            raise BmcError(f"The BMC {client.access.bmc_name} has no system {system_id}, but {names}.")
+    systems = [system for system in map(client.fetch_resource_body, paths) if find_nested_link_path(system, "Bios")]
+    # A BMC also shows an add-in card that has processors as a system.
+    physical = [system for system in systems if str(system.get("SystemType") or "Physical") == "Physical"]
+    embedded = [system for system in physical if str(system.get("Id")) in ("1", "Self", "System.Embedded.1")]
+    for candidates in (physical, embedded):
+        if len(candidates) == 1:
+            return candidates[0]
+    if not systems:
+        raise BmcError(f"The BMC {client.access.bmc_name} shows no system with a BIOS. Nothing was changed.")
+    names = ", ".join(str(system.get("Id")) for system in systems)
+    raise BmcError(f"The BMC {client.access.bmc_name} has several systems, {names}. Choose one with the option system.")
 
 
-def _no_system(client: Client, paths: list[str], wanted: str) -> list[str]:
-    names = ", ".join(path.rstrip("/").rsplit("/", 1)[-1] for path in paths) or "none"
-    raise BmcError(f"The BMC {client.access.name} has no system {wanted}, but {names}.")
-
-
-def _find_pending(machine: Machine) -> None:
-    told = machine.settings
-    machine.apply_times = [str(one) for one in told.get("SupportedApplyTimes") or ()]
-    named = link(told, "SettingsObject")
-    paths = [named] if named else [f"{machine.bios_path.rstrip('/')}/{name}" for name in PENDING_NAMES]
+def _read_pending_settings_into_machine(machine: Machine) -> None:
+    settings = machine.settings
+    machine.apply_times = [str(apply_time) for apply_time in settings.get("SupportedApplyTimes") or ()]
+    linked_path = find_nested_link_path(settings, "SettingsObject")
+    paths = [linked_path] if linked_path else [f"{machine.bios_path.rstrip('/')}/{name}" for name in PENDING_NAMES]
     for path in paths:
-        answer = machine.client.find(path)
-        if answer is not None:
-            machine.target, machine.target_etag = path, answer.etag
-            found = answer.body.get("Attributes")
-            machine.staged = dict(found) if isinstance(found, dict) else {}
-            support = answer.body.get("@Redfish.SettingsApplyTime")
+        response = machine.client.fetch_resource_if_present(path)
+        if response is not None:
+            machine.settings_path, machine.settings_etag = path, response.etag
+            attributes = response.body.get("Attributes")
+            machine.staged = dict(attributes) if isinstance(attributes, dict) else {}
+            support = response.body.get("@Redfish.SettingsApplyTime")
             offered = support.get("ApplyTime@Redfish.AllowableValues") if isinstance(support, dict) else None
-            machine.apply_times = machine.apply_times or [str(one) for one in offered or ()]
+            machine.apply_times = machine.apply_times or [str(apply_time) for apply_time in offered or ()]
             return
-    if named:
-        # The object comes into being when something is sent to it.
-        machine.target, machine.target_etag, machine.target_exists = named, None, False
+    if linked_path:
+        # The BMC creates the resource when settings are sent to its path for the first time.
+        machine.settings_path, machine.settings_etag, machine.settings_exist = linked_path, None, False
     elif machine.vendor != "Supermicro":
         raise BmcError(
-            f"The BMC {machine.client.access.name} does not say where settings that wait for a boot are, and has them "
-            f"at none of the usual places ({', '.join(PENDING_NAMES)}). Nothing was changed."
+            f"The BMC {machine.bmc_name} gives no link to its pending settings, and has them at none of the usual "
+            f"places ({', '.join(PENDING_NAMES)}). Nothing was changed."
         )
 
 
-def _find_jobs(machine: Machine) -> None:
+def _read_open_bios_jobs_of_dell(machine: Machine) -> None:
     if machine.vendor != "Dell":
         return
     managers = machine.system.get("Links", {}).get("ManagedBy") or ()
-    paths = [str(one.get("@odata.id")) for one in managers if isinstance(one, dict)]
-    paths = paths or members_of(machine.client.get(f"{ROOT}/Managers"))
+    paths = [str(entry.get("@odata.id")) for entry in managers if isinstance(entry, dict)]
+    paths = paths or list_paths_of_members(machine.client.fetch_resource_body(f"{SERVICE_ROOT}/Managers"))
     if not paths:
         return
     machine.manager = paths[0]
-    manager = machine.client.get(machine.manager)
-    named = link(manager, "Links", "Oem", "Dell", "Jobs") or link(manager, "Jobs")
-    for path in [named] if named else [f"{machine.manager}/Oem/Dell/Jobs", f"{machine.manager}/Jobs"]:
-        found = machine.client.find(f"{path}?$expand=*($levels=1)") or machine.client.find(path)
-        if found is None:
+    manager = machine.client.fetch_resource_body(machine.manager)
+    linked_path = find_nested_link_path(manager, "Links", "Oem", "Dell", "Jobs") or find_nested_link_path(
+        manager, "Jobs"
+    )
+    for path in [linked_path] if linked_path else [f"{machine.manager}/Oem/Dell/Jobs", f"{machine.manager}/Jobs"]:
+        response = machine.client.fetch_resource_if_present(
+            f"{path}?$expand=*($levels=1)"
+        ) or machine.client.fetch_resource_if_present(path)
+        if response is None:
             continue
         machine.jobs_path = path
-        for one in found.body.get("Members") or ():
-            where = str(one.get("@odata.id") or "")
-            told = one if "JobState" in one else machine.client.get(where)
-            job = Job(where, told)
-            if job.state in OPEN_JOBS and "bios" in job.kind.lower():
+        for entry in response.body.get("Members") or ():
+            job_path = str(entry.get("@odata.id") or "")
+            resource = entry if "JobState" in entry else machine.client.fetch_resource_body(job_path)
+            job = Job(job_path, resource)
+            if job.state in OPEN_JOB_STATES and "bios" in job.kind.lower():
                 machine.jobs.append(job)
         return
 
 
-def _locations(told: Mapping[str, Any]) -> list[str]:
-    """Return where the registry is, the English one first."""
-    if isinstance(told.get("RegistryEntries"), dict):
-        return [str(told.get("@odata.id"))]
-    places = [one for one in told.get("Location") or () if isinstance(one, dict) and one.get("Uri")]
-    places.sort(key=lambda one: not str(one.get("Language") or "en").lower().startswith("en"))
-    return [str(one["Uri"]) for one in places]
+def _registry_urls_english_first(resource: Mapping[str, Any]) -> list[str]:
+    """Return the URLs of a registry; the URL of its English version comes first."""
+    if isinstance(resource.get("RegistryEntries"), dict):
+        return [str(resource.get("@odata.id"))]
+    locations = [
+        location for location in resource.get("Location") or () if isinstance(location, dict) and location.get("Uri")
+    ]
+    locations.sort(key=lambda location: not str(location.get("Language") or "en").lower().startswith("en"))
+    return [str(location["Uri"]) for location in locations]

@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the settings of a machine were before our first change, in a file on the controller, and what we sent since.
+"""The originals of a machine's BIOS settings and the values sent since, in a file on the controller.
 
-The file belongs to one machine, by the UUID that its BMC gives, and is written before anything is sent.
+The file belongs to the machine whose UUID it holds, and is written before settings are sent.
 """
 
 from __future__ import annotations
@@ -15,86 +14,93 @@ from datetime import datetime, timezone
 
 from .._errors import Damaged, TuningError
 from .._io import textfile
-from .scrub import scrubbed
+from .attributes.redaction import redact_secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from .attributes.registry import Registry, Value
     from .machine import Machine
-    from .registry import Registry, Value
 
 FORMAT = 1
 
 
 class Originals:
-    """The file; without a path nothing is kept, and nothing can be undone."""
+    """The file with the originals of a machine; without a path, no original is stored and no setting can be undone."""
 
     def __init__(self, path: str | None, read_only: bool) -> None:
         self.path = os.path.abspath(os.path.expanduser(path)) if path else None
         self.read_only = read_only
         self.data: dict[str, Any] = {}
-        text = textfile.read(self.path) if self.path else None
+        text = textfile.read_text(self.path) if self.path else None
         if text is not None and self.path:
-            self.data = _parsed(self.path, text)
+            self.data = _parse_originals_document(self.path, text)
 
     @property
     def attributes(self) -> dict[str, Value]:
-        """Return the value of each attribute before our first change."""
+        """Return the original of each attribute that was ever sent."""
         return dict(self.data.get("attributes", {}))
 
     @property
     def sent(self) -> dict[str, Value]:
-        """Return what we sent last to each attribute."""
+        """Return the value that was last sent for each attribute."""
         return dict(self.data.get("sent", {}))
 
-    def belongs_to(self, machine: Machine) -> None:
-        """Refuse the file of another machine."""
-        there = str(self.data.get("machine") or "")
-        if there and machine.identity and there != machine.identity:
+    def require_originals_of_machine(self, machine: Machine) -> None:
+        """Raise TuningError if the file belongs to another machine."""
+        stored_id = str(self.data.get("machine") or "")
+        if stored_id and machine.uuid_or_serial_number and stored_id != machine.uuid_or_serial_number:
             raise TuningError(
-                f"{self.path} holds the originals of the machine {there} ({self.data.get('model')}), but the BMC "
-                f"{machine.client.access.name} has {machine.identity}. Was the board replaced, or is the name of the "
-                "BMC that of another host? Correct the name, or move the file away. Nothing was changed."
+                f"{self.path} holds the originals of the machine {stored_id} ({self.data.get('model')}), but the BMC "
+                f"{machine.bmc_name} has {machine.uuid_or_serial_number}. Was the board replaced, or is this the BMC "
+                "of another host? Correct the name of the BMC, or move the file away. Nothing was changed."
             )
 
-    def remember(self, machine: Machine, registry: Registry, values: Mapping[str, Value]) -> None:
-        """Keep the originals of attributes before they are first sent, and what is sent."""
-        kept = self.attributes
+    def save_originals_and_values_to_send(
+        self, machine: Machine, registry: Registry, values: Mapping[str, Value]
+    ) -> None:
+        """Store the values that are about to be sent, and the originals of attributes that were never sent before."""
+        originals = self.attributes
         for name in values:
-            kept.setdefault(name, machine.active.get(name))
+            originals.setdefault(name, machine.active.get(name))
         if not self.data:
             self.data = {
                 "format": FORMAT,
-                "bmc": machine.client.access.name,
-                "machine": machine.identity,
+                "bmc": machine.bmc_name,
+                "machine": machine.uuid_or_serial_number,
                 "model": machine.model,
                 "bios_version": machine.bios_version,
                 "saved": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "active": scrubbed(machine.active, registry),
+                "active": redact_secret_values(machine.active, registry),
             }
-        self._write({**self.data, "attributes": kept, "sent": {**self.sent, **values}})
+        self._save_originals_document({**self.data, "attributes": originals, "sent": {**self.sent, **values}})
 
-    def forget_sent(self, names: Iterable[str]) -> None:
-        """Say that these were not sent after all, or were taken back; without any the originals stay."""
-        gone = set(names)
-        if gone & self.sent.keys():
-            self._write({**self.data, "sent": {name: value for name, value in self.sent.items() if name not in gone}})
+    def remove_stored_sent_values(self, names: Iterable[str]) -> None:
+        """Remove values from the stored sent values, because they were cleared or could not be sent.
 
-    def drop(self) -> None:
-        """Remove the file: everything is as it was."""
+        Their originals stay in the file.
+        """
+        removed = set(names)
+        if removed & self.sent.keys():
+            self._save_originals_document(
+                {**self.data, "sent": {name: value for name, value in self.sent.items() if name not in removed}}
+            )
+
+    def remove_originals_file(self) -> None:
+        """Remove the file, because all originals are active again."""
         if self.path and not self.read_only and os.path.lexists(self.path):
             os.unlink(self.path)
         self.data = {}
 
-    def _write(self, data: dict[str, Any]) -> None:
+    def _save_originals_document(self, data: dict[str, Any]) -> None:
         self.data = data
         if self.path and not self.read_only:
-            textfile.replace(self.path, json.dumps(data, indent=1, sort_keys=True) + "\n", mode=0o600)
+            textfile.write_file(self.path, json.dumps(data, indent=1, sort_keys=True) + "\n", mode=0o600)
 
 
-def _parsed(path: str, text: str) -> dict[str, Any]:
+def _parse_originals_document(path: str, text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What site.yml installs beside settings: the engine, its units, kernel modules and packages. Not installed itself."""
+"""What site.yml installs beside settings: the host tool, its units, kernel modules, packages. Not installed itself."""

@@ -1,16 +1,15 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the last whole run of site.yml left on a host, and whether that still holds.
+"""The state of a host after the last whole run of site.yml, and the check whether this state is unchanged.
 
-With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do: so one look
-replaces one for each layer. What has a required value is compared with that: settings, packages, kernel modules,
-services. All else is compared with how the last run left it: the system and what the firmware shows, files of the
-collection, and what is stored for the boot service.
+With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do, so this check
+replaces a run of all layers. Settings, packages, kernel modules and services are compared with their required values.
+The system, the facts from the firmware, files of the collection and stored requests are compared with their state
+after the last run.
 
-A boot parameter that waits for a reboot is no reason to run again, as long as the kernel was started with the same
-parameters as in the last run.
+A boot parameter that waits for a reboot is no reason to run again while the kernel has the same boot parameters as at
+the last run.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ import stat
 
 from .._drift import findings
 from .._drift import survey as surveys
-from .._drift.judge import waits
+from .._drift.judge import waits_for_reboot
 from .._drift.verdict import DRIFT, OK
 from .._host import plan
 from .._host.intent import Intent
 from .._io import textfile
-from .._io.paths import COMMAND, ENGINE, SERVICE, UNIT_FOLDER
-from .._io.store import ANY
-from .._io.untrusted import open_file
-from .._knobs import desired
-from .._knobs import units as systemd_units
+from .._io.paths import BOOT_SERVICE, HOST_TOOL, HOST_TOOL_FOLDER, UNIT_FOLDER
+from .._io.safe_open import open_file
+from .._knobs import managed_units as systemd_units
 from .._knobs.boot.knob import PREFIX
-from .._knobs.ledger import Ledger
-from .._verify.bios.check import check as bios_check
-from .._verify.bios.setting import Look as BiosLook
+from .._knobs.protocol import stored_requests
+from .._knobs.protocol.ledger import Ledger
+from .._notation.shape import ANY
+from .._verify.bios.check import check_bios_settings
+from .._verify.bios.setting import KernelView
 from . import prerequisites
 
 TYPE_CHECKING = False
@@ -52,8 +51,8 @@ FILE = "last_run.json"
 INPUTS, BOOTED, INTENT = "inputs", "booted", "intent"
 SHAPE = {INTENT: dict, ANY: str}
 NEVER = "site.yml has never completed here with all layers"
-#: What is remembered, and the reason where it differs.
-DIFFERS = {
+#: Part of the saved state -> the reason to run again where it differs.
+DIFFERENCE_REASONS = {
     INPUTS: "the inventory, the collection or its version has changed since the last run",
     "stored": "what is stored for the boot service is not what the last run stored",
     "system": "the distribution or the kernel has changed since the last run",
@@ -66,175 +65,177 @@ MISSING = "packages are not installed, or only a package manager can tell"
 UNLOADED = "kernel modules that are loaded at every boot are not loaded now"
 IDLE = "services of the collection do not run, or run as before their files changed"
 FAILED = "the last run of the boot service failed"
-#: The names of our units begin with this.
+#: The prefix of the names of the collection's units.
 UNITS = "sovereign-epyc"
 
 
-class Look:
-    """Whether the same run would find nothing to do: ``reason`` is why it might find something, empty where not.
+class LastRunCheck:
+    """The result of a check: ``reason`` is why a run of site.yml may have something to do, "" if it has nothing to do.
 
-    Without a reason it tells what such a run would tell.
+    Without a reason, the other attributes have the data for the return values of such a run.
     """
-
-    __slots__ = ("intent", "reason", "remarks", "survey", "waiting")
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         self.survey: surveys.Survey | None = None
-        #: Boot parameters that are set, and not in force before a reboot.
-        self.waiting: list[Verdict] = []
+        #: Verdicts on boot parameters that are configured, and in force only after a reboot.
+        self.waiting_for_reboot: list[Verdict] = []
         self.remarks: list[str] = []
         self.intent: dict[str, Any] = {}
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data: with no reason also what kernel_cmdline and epyc_plan would return."""
+        """Return plain data; without a reason, the return values of kernel_cmdline and epyc_plan are included."""
         if self.reason or self.survey is None:
             return {"holds": False, "reason": self.reason}
-        told = {
+        boot = {row.address[len(PREFIX) :]: row for row in self.survey.verdicts if row.address.startswith(PREFIX)}
+        result = {
             "holds": True,
             "reason": "",
-            "coverage": self._coverage(self.survey),
+            "coverage": self._count_with_reboots_as_configured(self.survey),
             "remarks": list(dict.fromkeys(self.remarks)),
-            "running": {name: one.found for name, one in self._parameters(self.survey)},
-            "configured": {name: one.wanted for name, one in self._parameters(self.survey)},
-            "pending": [one.address[len(PREFIX) :] for one in self.waiting],
-            "reboot_required": bool(self.waiting),
+            "running": {name: verdict.found for name, verdict in boot.items()},
+            "configured": {name: verdict.wanted for name, verdict in boot.items()},
+            "pending": [verdict.address[len(PREFIX) :] for verdict in self.waiting_for_reboot],
+            "reboot_required": bool(self.waiting_for_reboot),
         }
         if self.intent:
             top = self.survey.host.topology
-            planned = plan.plan(Intent.parse(self.intent), top)
-            told["ansible_facts"] = {"epyc": plan.facts(self.intent, planned, top)}
-            told["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
-        return told
+            planned = plan.build_plan(Intent.from_options(self.intent), top)
+            result["ansible_facts"] = {"epyc": plan.plan_facts(self.intent, planned, top)}
+            result["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
+        return result
 
-    def _coverage(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
-        """Count what waits for a reboot as what it is to a run: nothing that would be changed."""
-        counts = survey.coverage()
-        for one in self.waiting:
-            row = counts[findings.layer_of(one.address)]
+    def _count_with_reboots_as_configured(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
+        """Return the counts by layer and status; a setting that waits for a reboot counts as configured."""
+        counts = survey.count_by_layer()
+        for verdict in self.waiting_for_reboot:
+            row = counts[findings.layer_of_address(verdict.address)]
             row[DRIFT] -= 1
             row[OK] += 1
         return counts
 
-    @staticmethod
-    def _parameters(survey: surveys.Survey) -> list[tuple[str, Verdict]]:
-        return [(one.address[len(PREFIX) :], one) for one in survey.verdicts if one.address.startswith(PREFIX)]
 
-
-def state(host: Host, store: Store, inputs: str) -> dict[str, str]:
-    """Return what is remembered of a host, a digest or some words for each part."""
+def read_host_state_to_save(host: Host, store: Store, inputs_digest: str) -> dict[str, str]:
+    """Return the state of a host, which a run saves at its end: a digest or a text for each part."""
     fs, top = host.fs, host.topology
-    items = bios_check(BiosLook(fs, top, Ledger(store, fs)), {})
+    items = check_bios_settings(KernelView(fs, top, Ledger(store, fs)), {})
     return {
-        INPUTS: inputs,
-        "stored": _digest(desired.stored(store)),
-        "system": str(prerequisites.system(fs)),
-        "firmware": _digest([_shape(top), [(item.name, item.found) for item in items]]),
-        "files": _digest(dict(_files(fs.root))),
+        INPUTS: inputs_digest,
+        "stored": _compute_digest(stored_requests.load_stored_requests(store)),
+        "system": str(prerequisites.read_distribution_and_kernel(fs)),
+        "firmware": _compute_digest(
+            [_topology_to_dict_without_settings(top), [(item.name, item.found) for item in items]]
+        ),
+        "files": _compute_digest(dict(_digest_files_of_collection(fs.root))),
         BOOTED: fs.read("/proc/cmdline").strip(),
     }
 
 
-def _shape(top: Topology) -> dict[str, object]:
-    """Return the topology without its remarks, without settings, and without what differs from boot to boot.
+def _topology_to_dict_without_settings(top: Topology) -> dict[str, object]:
+    """Return the topology without values that are settings or change between boots.
 
-    Left out are the mount options of resctrl, free huge pages, and the bytes of a node.
+    These are the mount options of resctrl, huge pages, the bytes of a node, and remarks.
     """
     nodes = [(node.id, node.cpus, node.bytes > 0) for node in top.nodes]
     features = top.resctrl.features if top.resctrl else ()
     return {**top.to_dict(), "nodes": nodes, "resctrl": features, "missing": []}
 
 
-def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
-    """Store this as what the last run left, with its intent, unless this is a check; return whether it is new."""
-    kept = {**found, INTENT: dict(intent)}
-    changed = store.load_cache(FILE, SHAPE) != kept
+def save_state_and_intent_of_run(
+    store: Store, state: Mapping[str, str], intent: Mapping[str, Any], check: bool
+) -> bool:
+    """Save the state after a run with its intent, unless this is a check; return whether it differs from before."""
+    document = {**state, INTENT: dict(intent)}
+    changed = store.load_cache(FILE, SHAPE) != document
     if changed and not check:
-        with store.lock():
-            store.save(FILE, kept)
+        with store.hold_lock():
+            store.save_document(FILE, document)
     return changed
 
 
-def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> Look:
-    """Look whether site.yml has something to do; the cheapest reason for it comes first."""
-    kept = store.load_cache(FILE, SHAPE)
-    if not kept:
-        return Look(NEVER)
-    if kept.get(INPUTS) != inputs:
-        return Look(DIFFERS[INPUTS])
-    seen = Look("")
-    seen.intent = kept.get(INTENT, {})
-    survey = seen.survey = surveys.of_host(fs, store=store, remarks=seen.remarks)
-    seen.waiting = [one for one in survey.verdicts if waits(one)]
-    if not all(one.clean or waits(one) for one in survey.verdicts):
-        seen.reason = DRIFTED
-        return seen
-    found = state(survey.host, store, inputs)
-    parts = [part for part in DIFFERS if part != BOOTED or seen.waiting]
-    others = (DIFFERS[part] for part in parts if kept.get(part) != found[part])
-    # What is missing comes first: it may be why the kernel shows something else.
-    seen.reason = _lack(fs, packages) or next(others, "")
-    return seen
+def check_whether_site_play_may_be_skipped(
+    fs: KernelFS, store: Store, inputs_digest: str, packages: Sequence[str]
+) -> LastRunCheck:
+    """Return whether site.yml may have something to do; cheap comparisons come first."""
+    saved = store.load_cache(FILE, SHAPE)
+    if not saved:
+        return LastRunCheck(NEVER)
+    if saved.get(INPUTS) != inputs_digest:
+        return LastRunCheck(DIFFERENCE_REASONS[INPUTS])
+    result = LastRunCheck("")
+    result.intent = saved.get(INTENT, {})
+    survey = result.survey = surveys.check_host(fs, store=store, remarks=result.remarks)
+    result.waiting_for_reboot = [verdict for verdict in survey.verdicts if waits_for_reboot(verdict)]
+    if not all(verdict.is_clean or waits_for_reboot(verdict) for verdict in survey.verdicts):
+        result.reason = DRIFTED
+        return result
+    present = read_host_state_to_save(survey.host, store, inputs_digest)
+    parts = [part for part in DIFFERENCE_REASONS if part != BOOTED or result.waiting_for_reboot]
+    differences = (DIFFERENCE_REASONS[part] for part in parts if saved.get(part) != present[part])
+    # Missing packages and kernel modules may be the cause of other differences, so their reason comes first.
+    result.reason = _missing_package_or_service_reason(fs, packages) or next(differences, "")
+    return result
 
 
-def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
-    """Return what is missing of packages, modules and services, an empty text where nothing is."""
-    system = prerequisites.system(fs)
-    if prerequisites.missing(packages, system.debian):
+def _missing_package_or_service_reason(fs: KernelFS, packages: Sequence[str]) -> str:
+    """Return a reason if packages, kernel modules or services are missing; "" if nothing is missing."""
+    system = prerequisites.read_distribution_and_kernel(fs)
+    if prerequisites.list_missing_packages(packages, system.is_debian):
         return MISSING
-    lines = (fs.find(prerequisites.FILE) or "").splitlines()
+    lines = (fs.read_if_present(prerequisites.FILE) or "").splitlines()
     names = {line.replace("-", "_") for line in lines if not line.startswith("#")}
-    if not names <= prerequisites.loaded(fs, system.kernel, names):
+    if not names <= prerequisites.list_loaded_kernel_modules(fs, system.kernel, names):
         return UNLOADED
-    # Those that run or listen all the time; the others come and go.
-    ours = (name for name in fs.names(UNIT_FOLDER) if name.startswith(UNITS))
-    units = sorted(name for name in ours if name.endswith((".socket", ".timer", "-watch.service")))
-    shown = systemd_units.show([*units, SERVICE])
-    if shown.get(SERVICE, {}).get("ActiveState") == "failed":
+    # Sockets, timers and the watch service must be active at any time; other units end by themselves.
+    installed = (name for name in fs.list_names(UNIT_FOLDER) if name.startswith(UNITS))
+    units = sorted(name for name in installed if name.endswith((".socket", ".timer", "-watch.service")))
+    properties = systemd_units.read_unit_properties([*units, BOOT_SERVICE])
+    if properties.get(BOOT_SERVICE, {}).get("ActiveState") == "failed":
         return FAILED
-    return "" if all(_runs(shown.get(name, {})) for name in units) else IDLE
+    return "" if all(_unit_is_running(properties.get(name, {})) for name in units) else IDLE
 
 
-def prove_boot_service() -> bool:
-    """Run the boot service again if it has failed, now that all is set; return whether it had.
+def rerun_failed_boot_service() -> bool:
+    """Run the boot service again if its last run failed; return whether it had failed.
 
-    Else the host would count as degraded until it boots. Raises TuningError where it fails again: so would the boot.
+    A successful run ends the state "degraded" of systemd. Raises TuningError where the service fails again.
     """
-    if systemd_units.show([SERVICE]).get(SERVICE, {}).get("ActiveState") != "failed":
+    if systemd_units.read_unit_properties([BOOT_SERVICE]).get(BOOT_SERVICE, {}).get("ActiveState") != "failed":
         return False
-    systemd_units.systemctl("restart", [SERVICE])
+    systemd_units.run_systemctl("restart", [BOOT_SERVICE])
     return True
 
 
-def _runs(unit: Mapping[str, str]) -> bool:
+def _unit_is_running(unit: Mapping[str, str]) -> bool:
     return unit.get("ActiveState") == "active" and unit.get("NeedDaemonReload") != "yes"
 
 
-def _files(root: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of ours with its digest, mode and owner; for a link, its target."""
-    for path in (COMMAND, prerequisites.FILE):
-        yield from _file(root, path)
-    for folder, wanted in ((ENGINE, ""), (UNIT_FOLDER, UNITS)):
-        for place, folders, names in os.walk(textfile.under(root, folder)):
+def _digest_files_of_collection(root: str) -> Iterator[tuple[str, str]]:
+    """Yield each file of the collection on this host with its digest, mode and owner, and each link with its target."""
+    for path in (HOST_TOOL, prerequisites.FILE):
+        yield from _digest_file(root, path)
+    for folder, name_part in ((HOST_TOOL_FOLDER, ""), (UNIT_FOLDER, UNITS)):
+        top = textfile.path_in_tree(root, folder)
+        for real_folder, folders, names in os.walk(top):
             folders[:] = sorted(name for name in folders if name != "__pycache__")
             for name in sorted(names):
-                path = os.path.join(folder, os.path.relpath(os.path.join(place, name), textfile.under(root, folder)))
-                if wanted in path:
-                    yield from _file(root, os.path.normpath(path))
+                path = os.path.join(folder, os.path.relpath(os.path.join(real_folder, name), top))
+                if name_part in path:
+                    yield from _digest_file(root, os.path.normpath(path))
 
 
-def _file(root: str, path: str) -> Iterator[tuple[str, str]]:
-    real = textfile.under(root, path)
+def _digest_file(root: str, path: str) -> Iterator[tuple[str, str]]:
+    real = textfile.path_in_tree(root, path)
     if os.path.islink(real):
         yield path, f"link to {os.readlink(real)}"
     elif os.path.isfile(real):
-        there = os.stat(real)
+        status = os.stat(real)
         with open(open_file(real), "rb") as file:
             content = hashlib.sha256(file.read()).hexdigest()
-        yield path, f"{content} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
+        yield path, f"{content} {stat.S_IMODE(status.st_mode):04o} {status.st_uid}"
 
 
-def _digest(data: object) -> str:
+def _compute_digest(data: object) -> str:
     import json
 
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]

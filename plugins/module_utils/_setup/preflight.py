@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands in the way of a run of site.yml on this host, found before its first change, and all of it at once.
+"""Finds all refusals that a run of site.yml would meet on this host, before the first change of the run.
 
-Each layer is asked by the code that it runs later itself, in check mode. What the run itself brings to the host, such
-as a model that will be fetched, is pending: it is looked at where it is needed, and not here.
+Each layer is checked by its own code, in check mode. Files that the run itself will make, such as a model to fetch, are
+pending: the layers that need these files check them later.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ from __future__ import annotations
 import os
 
 from .._errors import TuningError
-from .._io.checksum import ALGORITHM, digest_of
-from .._knobs import desired
+from .._io.checksum import ALGORITHM, compute_sha256
 from .._knobs.boot import knob as boot
-from .._knobs.converge import converge
 from .._knobs.msr import knob as msr
-from .._llama.unit import instances
-from .._llama.unit.pending import Pending
-from .._models.model_file import is_as_verified
+from .._knobs.protocol import stored_requests
+from .._knobs.protocol.converge import converge_knobs
+from .._models.model_file import has_stored_requested_digests
+from .._serving.llama_cpp.engine import LlamaEngine
+from .._serving.unit import instances
+from .._serving.unit.pending import Pending
 from . import llama_sources, prerequisites
 
 TYPE_CHECKING = False
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .._io.store import Store
-    from .._knobs.knob import Knob
-    from .._knobs.ledger import Ledger
+    from .._knobs.protocol.knob import Knob
+    from .._knobs.protocol.ledger import Ledger
 
-BOOTED = "/run/systemd/system"
-CONTAINER = "/run/systemd/container"
-#: Layers that talk to a BMC or only read.
+SYSTEMD_FOLDER = "/run/systemd/system"
+CONTAINER_FILE = "/run/systemd/container"
+#: Layers that work without systemd, because they use a BMC or only read the kernel.
 WITHOUT_SYSTEMD = ("bios", "bios_check")
-#: Layers that set what a container shares with its host.
+#: Layers that change kernel settings, which a container shares with its host.
 OF_THE_KERNEL = ("prerequisites", "numa", "grub_params", "irq", "cat", "cpufreq", "cpuidle", "prefetch")
-#: The server of instances that name none, while none has been built.
+#: The binary of instances without a binary, while no server is built.
 NOT_BUILT = "/the/server/that/will/be/built"
 NUMA_POOLS = "hugepages/hugepages"
 
 
 class Preflight:
-    """The question of one run to one host: which layers it comes to, and what it asks of each of them.
+    """The checks of a host for a run: the layers of the run, and its options for each of them.
 
-    ``params`` are those of the module epyc_preflight. Without an intent the plan was refused, and what needs it is not
-    looked at.
+    ``params`` are the options of the module epyc_preflight. Without an intent, the plan was refused, and checks that
+    need the plan are left out.
     """
 
     def __init__(self, params: Mapping[str, Any], host: Host, ledger: Ledger) -> None:
@@ -59,28 +59,28 @@ class Preflight:
         self.refusals: list[str] = []
         self._booted = True
 
-    def run(self) -> list[str]:
-        """Return a sentence for each refusal."""
+    def find_refusals_of_layers(self) -> list[str]:
+        """Return the messages of all layers of this run that are refused."""
         in_container = self._refuse_container()
         self._booted = self._refuse_without_systemd()
-        checks: dict[str, Callable[[], None]] = {"prerequisites": self._check_system}
+        checks: dict[str, Callable[[], None]] = {"prerequisites": self._check_distribution_and_kernel}
         if not in_container and self.params["intent"] is not None:
-            checks.update(grub_params=self._check_boot_parameters, cat=self._check_cat, prefetch=self._check_prefetch)
+            checks.update(
+                grub_params=self._check_boot_parameters,
+                cat=self._check_cache_allocation,
+                prefetch=self._check_read_only_prefetchers,
+            )
         if self.params["instances"] is not None:
             checks["llama"] = self._check_instances
-        self._run_checks(checks)
-        return list(dict.fromkeys(self.refusals))
-
-    def _run_checks(self, checks: Mapping[str, Callable[[], None]]) -> None:
-        """Keep what each check of a layer of this run refuses."""
         for layer, check in checks.items():
             if layer in self.layers:
-                self._keep(check)
+                self._run_check_and_collect_refusals(check)
+        return list(dict.fromkeys(self.refusals))
 
     def _refuse_container(self) -> bool:
-        """Return whether this is a container, in which some of the layers cannot be had."""
+        """Add a refusal if this host is a container and layers change kernel settings; return whether it was added."""
         layers = [layer for layer in OF_THE_KERNEL if layer in self.layers]
-        if not layers or self.host.fs.find(CONTAINER) is None:
+        if not layers or self.host.fs.read_if_present(CONTAINER_FILE) is None:
             return False
         self.refusals.append(
             f"This host is a container, and kernel settings belong to its host: leave {', '.join(layers)} out of "
@@ -89,9 +89,9 @@ class Preflight:
         return True
 
     def _refuse_without_systemd(self) -> bool:
-        """Return whether systemd is there for the layers that need it."""
+        """Add a refusal if layers need systemd and it does not run; return True if no refusal was added."""
         layers = [layer for layer in self.layers if layer not in WITHOUT_SYSTEMD]
-        if layers and not self.host.fs.is_dir(BOOTED):
+        if layers and not self.host.fs.is_dir(SYSTEMD_FOLDER):
             self.refusals.append(
                 f"This host was not booted with systemd, which these layers need: {', '.join(layers)}. Boot it with "
                 "systemd as PID 1."
@@ -99,91 +99,95 @@ class Preflight:
             return False
         return True
 
-    def _keep(self, check: Callable[[], None]) -> None:
+    def _run_check_and_collect_refusals(self, check: Callable[[], None]) -> None:
         try:
             check()
         except TuningError as error:
             several = error.details.get("refusals")
             self.refusals += several if isinstance(several, list) else [str(error)]
 
-    def _check_system(self) -> None:
-        asked = self.params["system"]
-        if asked and not asked["allow_unsupported"]:
-            found = prerequisites.system(self.host.fs)
-            prerequisites.refuse_unsupported(found, asked["distributions"], asked["kernel"])
+    def _check_distribution_and_kernel(self) -> None:
+        options = self.params["system"]
+        if options and not options["allow_unsupported"]:
+            system = prerequisites.read_distribution_and_kernel(self.host.fs)
+            prerequisites.validate_distribution_and_kernel(system, options["distributions"], options["kernel"])
 
     def _check_boot_parameters(self) -> None:
-        asked = self.params["boot_parameters"]
-        if asked and (asked["parameters"] or asked["absent"]):
-            self._check(boot.build(self.host, asked))
+        options = self.params["boot_parameters"]
+        if options and (options["parameters"] or options["absent"]):
+            self._predict_knobs(boot.build_knobs(self.host, options))
 
-    def _check_cat(self) -> None:
+    def _check_cache_allocation(self) -> None:
         if "cat" in self.host.plan.cannot:
             self.refusals.append(self.host.plan.cannot["cat"])
 
-    def _check_prefetch(self) -> None:
-        """Where registers can only be read, they may hold what is asked of them already."""
+    def _check_read_only_prefetchers(self) -> None:
+        """Check the prefetchers on a host with read-only registers, where requested bits may still be set already."""
         if not self.params["prefetch"] or "prefetch" not in self.host.plan.cannot:
             return
         try:
-            self._check(msr.build(self.host, {"settings": self.params["prefetch"], "load_module": True}))
+            self._predict_knobs(msr.build_knobs(self.host, {"settings": self.params["prefetch"], "load_module": True}))
         except TuningError as error:
             self.refusals.append(
-                f"{error} To tune all else of this host, leave its prefetchers alone: set prefetch_draft and "
-                "prefetch_verify to {}."
+                f"{error} To tune the rest of this host without its prefetchers, set epyc_prefetch_draft and "
+                "epyc_prefetch_verify to {}."
             )
 
-    def _check(self, knobs: Sequence[Knob]) -> None:
-        converge(knobs, self.ledger, check=True)
+    def _predict_knobs(self, knobs: Sequence[Knob]) -> None:
+        converge_knobs(knobs, self.ledger, check=True)
 
     def _check_instances(self) -> None:
         params = self.params
         binary = params["binary"] or NOT_BUILT
-        self._check_present_files()
-        self._keep(self._check_sources)
+        self._check_model_files_without_url()
+        self._run_check_and_collect_refusals(self._check_llama_sources)
         if "base" not in self.layers and params["instances"]:
-            self._keep(lambda: instances.refuse_missing_command(self.host.fs.root))
-        self._check_server(binary)
-        asked = [{**raw, "binary": raw.get("binary") or binary} for raw in params["instances"]]
+            self._run_check_and_collect_refusals(lambda: instances.require_host_tool(self.host.fs.root))
+        self._check_server_checksum(binary)
+        options = [{**item, "binary": item.get("binary") or binary} for item in params["instances"]]
         servers = [binary] if params["installs"] else []
-        pending = Pending(self._pending_files(), servers, self._placement_is_pending(), not self._booted)
-        instances.knobs_of(self.host, asked, params["purge"], self.host.fs.root, pending)
+        pending = Pending(
+            self._list_models_to_fetch_or_make(), servers, self._may_change_cpus_or_memory(), not self._booted
+        )
+        purge = instances.Purge(params["purge"])
+        instances.build_knobs(LlamaEngine(), self.host, options, purge, self.host.fs.root, pending)
 
-    def _check_present_files(self) -> None:
+    def _check_model_files_without_url(self) -> None:
         for path in self.params["present"]:
             if not os.path.isfile(path):
                 self.refusals.append(
-                    f"llama_models: there is no file {path} on the host. Give its url, or copy it there first."
+                    f"epyc_llama_models: there is no file {path} on the host. Give its url, or copy it there first."
                 )
 
-    def _check_sources(self) -> None:
-        """Look whether the server and the models can be had that the run brings."""
+    def _check_llama_sources(self) -> None:
         if self.params["sources"]:
-            self.refusals += llama_sources.find_refusals(self.params["sources"], self.host.fs, self.ledger.store)
+            self.refusals += llama_sources.find_unavailable_llama_sources(
+                self.params["sources"], self.host.fs, self.ledger.store
+            )
 
-    def _check_server(self, binary: str) -> None:
-        """Compare the server with its checksum, where it is on the host already."""
+    def _check_server_checksum(self, binary: str) -> None:
+        """Compare a server that is already on the host with its requested checksum."""
         checksum = self.params["binary_checksum"]
         if checksum and os.path.isfile(binary):
-            found = f"{ALGORITHM}{digest_of(binary)}"
+            found = f"{ALGORITHM}{compute_sha256(binary)}"
             if found != checksum:
                 self.refusals.append(
-                    f"{binary} is {found}, and llama_checksum says {checksum}. Install that file, or correct "
-                    "llama_checksum."
+                    f"{binary} is {found}, and epyc_llama_checksum says {checksum}. Install that file, or correct "
+                    "epyc_llama_checksum."
                 )
 
-    def _pending_files(self) -> list[str]:
-        """Return the models that this run may still fetch or make."""
+    def _list_models_to_fetch_or_make(self) -> list[str]:
+        """Return the paths of models that this run may still fetch or make."""
         store: Store = self.ledger.store
-        fetched = [one["path"] for one in self.params["fetched"] if not is_as_verified(store, one)]
+        fetched = [model["path"] for model in self.params["fetched"] if not has_stored_requested_digests(store, model)]
         return [*fetched, *self.params["made"]]
 
-    def _placement_is_pending(self) -> bool:
-        """Return whether CPUs or free memory will be others when the instances are started."""
+    def _may_change_cpus_or_memory(self) -> bool:
+        """Return whether this run may change CPUs or free memory before it starts the instances."""
         if self.params["intent"] is None:
             return True
         if "numa" not in self.layers:
             return False
         smt = self.params["smt"]
-        pools = self.params["pools"] or NUMA_POOLS in desired.stored(self.ledger.store)[1]
+        pools = self.params["pools"] or NUMA_POOLS in stored_requests.load_stored_requests(self.ledger.store)[1]
         return bool(pools or (smt and smt != self.host.topology.smt))

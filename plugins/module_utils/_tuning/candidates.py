@@ -1,110 +1,126 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How an instance runs with other options: as the planner has it, in a drop-in of its own unit.
+"""Plans candidates of a tuning: an instance with other options, in a drop-in of its unit.
 
-So whatever the planner refuses is refused here, and what wins is what the role llama would make of the same options.
-Source: systemd.unit(5) (drop-ins; an empty value takes back those before it).
+The planner of instances plans each candidate. So an impossible candidate is refused, and the role epyc_llama plans the
+best candidate exactly as it was measured.
+
+Source: systemd.unit(5) (drop-ins; an empty value resets earlier ones).
 """
 
 from __future__ import annotations
 
 import shlex
 
-from .._ablation.switch import Variant, service_lines
+from .._ablation.arm_switch import InstanceVariant, render_service_drop_in
 from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
-from .._llama.binary import arguments as server_arguments
-from .._llama.binary import probe
-from .._llama.plan import kinds
-from .._llama.plan.names import unit_of
-from .._llama.plan.options import idle_with
-from .._llama.unit import instances
-from .._llama.unit.installed import SECTION, installed_units, plan_of
-from .._llama.unit.instance import Instance, restarts
-from .._llama.unit.walls import of_trial
+from .._serving.llama_cpp import arguments as server_arguments
+from .._serving.llama_cpp import probe
+from .._serving.llama_cpp.engine import LlamaEngine
+from .._serving.options import speculation_kinds
+from .._serving.options.options import options_refused_for_kinds
+from .._serving.options.unit_names import instance_unit_name
+from .._serving.unit import instances
+from .._serving.unit.hardening import trial_sandbox_lines
+from .._serving.unit.installed import PLAN_MARK, parse_unit_plan, read_instance_unit_texts
+from .._serving.unit.instance import Instance, needs_restart_for_new_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .._bench.target import Target
+    from .._bench.target.measured_instance import MeasuredInstance
     from .._host.host import Host
-    from .._llama.binary.capabilities import Capabilities
-    from .._llama.plan.service import Service
+    from .._serving.llama_cpp.capabilities import Capabilities
+    from .._serving.plan.instance_plan import InstancePlan
 
-#: What an empty value does not take back, and the value that does.
-BACK = {"NUMAPolicy": "default"}
+#: Settings of a unit that no empty value resets -> the value that resets the setting.
+RESET_VALUES = {"NUMAPolicy": "default"}
 
 
 class Candidates:
-    """Plans an instance with other options. ``service`` is how it is planned with its own, and ``own`` how it runs."""
+    """Plans the candidates of an instance; ``service`` and ``default`` are plan and variant with its own options."""
 
-    def __init__(self, host: Host, raw: Mapping[str, Any], target: Target) -> None:
-        """``raw`` are its options by the names of module llama_server; BadRequest where it runs with others."""
-        there = installed_units(host.fs.root).get(target.name, "")
+    def __init__(self, host: Host, raw: Mapping[str, Any], target: MeasuredInstance) -> None:
+        """Plan the instance with its own options, ``raw``; BadRequest where it runs with other options."""
+        unit_text = read_instance_unit_texts(host.fs.root).get(target.name, "")
         self._host = host
-        self._raw = {"binary": _program(there), **{key: value for key, value in raw.items() if value is not None}}
-        self._path = f"{UNIT_FOLDER}/{unit_of(target.name)}"
-        self.own = Variant(None, target.arguments)
-        self.service, self._files = self._planned({})
-        self._server: Capabilities = probe.capabilities(self.service.options.binary, of_trial(self.service.options, []))
+        self._engine = LlamaEngine()
+        self._raw = {
+            "binary": _program_path_of_unit(unit_text),
+            **{key: value for key, value in raw.items() if value is not None},
+        }
+        self._path = f"{UNIT_FOLDER}/{instance_unit_name(target.name)}"
+        self.default = InstanceVariant(None, target.arguments)
+        self.service, self._files = self._plan_and_unit_texts({})
+        self._server: Capabilities = probe.probe_capabilities(
+            self.service.options.binary, trial_sandbox_lines(self.service.options, [])
+        )
         self._known = {self._files[self._path]: "the default"}
-        said = server_arguments.arguments(self.service.wants, self._server)
-        #: What stands before the arguments of the process: its program, of a script that of the interpreter too.
-        self._before = target.arguments[: -len(said)]
-        if restarts(there, self._files[self._path]) or [*self._before, *said] != target.arguments:
+        planned = server_arguments.build_arguments(self.service.parameters, self._server)
+        #: The words before the planned arguments: the program, and for a script also its interpreter.
+        self._command = target.arguments[: -len(planned)]
+        if (
+            needs_restart_for_new_text(unit_text, self._files[self._path])
+            or [*self._command, *planned] != target.arguments
+        ):
             raise BadRequest(
                 f"{target.name} does not run as its options say, so that nothing that is found out would hold for it. "
                 "Run site.yml first."
             )
 
-    def variant(self, options: Mapping[str, Any], name: str) -> Variant:
-        """Return how the unit is with these options. BadRequest where it cannot be, or is as another one's."""
-        service, files = self._planned(options)
+    def build_variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
+        """Return the variant of a candidate; BadRequest where it cannot be planned, or equals another candidate."""
+        service, files = self._plan_and_unit_texts(options)
         text = files.pop(self._path)
-        if files != {path: one for path, one in self._files.items() if path != self._path}:
+        if files != {path: unit_text for path, unit_text in self._files.items() if path != self._path}:
             raise BadRequest("The process that drafts would be another one, which is not tried.")
-        same = self._known.setdefault(text, name)
-        if same != name:
-            raise BadRequest(f"It is the same as {same}.")
-        return Variant(drop_in(self._files[self._path], text), self._arguments(service), plan=plan_of(text))
+        equal_candidate = self._known.setdefault(text, name)
+        if equal_candidate != name:
+            raise BadRequest(f"It is the same as {equal_candidate}.")
+        return InstanceVariant(
+            render_drop_in(self._files[self._path], text), self._server_arguments(service), plan=parse_unit_plan(text)
+        )
 
-    def _planned(self, options: Mapping[str, Any]) -> tuple[Service, dict[str, str]]:
-        """Return the plan with these options, and the texts of its units by path."""
-        # What the instance has for the kinds that are left out goes with them.
-        idle = idle_with(kinds.read(options["speculation"])) if "speculation" in options else []
+    def _plan_and_unit_texts(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
+        """Return the plan with these options instead of its own, and the texts of its units by path."""
+        # Options of a kind of speculation that the candidate does not use would be refused.
+        idle = (
+            options_refused_for_kinds(speculation_kinds.parse_speculation_kinds(options["speculation"]))
+            if "speculation" in options
+            else []
+        )
         raw = {**{key: value for key, value in self._raw.items() if key not in idle}, **options}
-        knobs = instances.knobs_of(self._host, [raw], False, self._host.fs.root)
-        return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)
+        knobs = instances.build_knobs(self._engine, self._host, [raw], instances.Purge(), self._host.fs.root)
+        return next((knob.service, dict(knob.files)) for knob in knobs if isinstance(knob, Instance) and knob.service)
 
-    def _arguments(self, service: Service) -> list[str]:
-        return [*self._before, *server_arguments.arguments(service.wants, self._server)]
+    def _server_arguments(self, service: InstancePlan) -> list[str]:
+        return [*self._command, *server_arguments.build_arguments(service.parameters, self._server)]
 
 
-def drop_in(before: str, after: str) -> str | None:
-    """Return the lines with which a unit of one text runs as that of another; None where these do not differ."""
-    old, new = _settings(before), _settings(after)
+def render_drop_in(before: str, after: str) -> str | None:
+    """Return a drop-in that makes a unit with the text ``before`` run like ``after``; None where both run alike."""
+    old, new = _service_section_lines_by_name(before), _service_section_lines_by_name(after)
     lines: list[str] = []
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
-            lines += [f"{key}={BACK.get(key, '')}", *new.get(key, [])]
-    return service_lines(lines) if lines else None
+            lines += [f"{key}={RESET_VALUES.get(key, '')}", *new.get(key, [])]
+    return render_service_drop_in(lines) if lines else None
 
 
-def _program(text: str) -> str:
-    """Return the program that a unit of ours starts."""
-    line = next(iter(_settings(text).get("ExecStart", [])), "ExecStart=")
+def _program_path_of_unit(text: str) -> str:
+    line = next(iter(_service_section_lines_by_name(text).get("ExecStart", [])), "ExecStart=")
     return next(iter(shlex.split(line.partition("=")[2])), "").replace("%%", "%")
 
 
-def _settings(text: str) -> dict[str, list[str]]:
-    """Return the lines of the section of the service, by the name of the setting."""
-    found: dict[str, list[str]] = {}
-    part = text.partition(SECTION)[0].partition("[Service]\n")[2].partition("\n[")[0]
+def _service_section_lines_by_name(text: str) -> dict[str, list[str]]:
+    """Return the lines of the section [Service] by name of the setting."""
+    settings: dict[str, list[str]] = {}
+    part = text.partition(PLAN_MARK)[0].partition("[Service]\n")[2].partition("\n[")[0]
     for line in part.splitlines():
         if "=" in line and not line.startswith("#"):
-            found.setdefault(line.partition("=")[0], []).append(line)
-    return found
+            settings.setdefault(line.partition("=")[0], []).append(line)
+    return settings

@@ -1,31 +1,29 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The checklist of a tuned host: one item per layer of settings, and the things that no single setting shows.
+"""The checklist of a tuned host: one item for each kind of setting, made of the findings of the drift check.
 
-It uses the findings of a check, as the drift report does, so it judges what the kernel shows now, not what was once
-written.
+Further items judge BIOS settings, isolated CPUs, the boot service, and threads of services.
 """
 
 from __future__ import annotations
 
 from .._drift import words
-from .._drift.findings import BOOT, LLAMA, RUN, SERVICE_ENABLED
-from .._drift.judge import waits
+from .._drift.findings import SERVICE_ENABLED
 from .._drift.verdict import PLAN
 from .._errors import BadRequest
-from .._io.paths import SERVICE, WAITS
+from .._io.paths import BOOT_SERVICE
 from .._kernel import partitions
+from .._knobs.address_kinds import BOOT, LLAMA, RUN, format_plural
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
-from .._knobs.units import BETWEEN_STATES
-from .._notation import cpulist
+from .._knobs.managed_units import BETWEEN_STATES
+from .._notation.cpulist import format_cpulist, parse_boot_cpulist, parse_cpulist
 from . import boot_service, unit_threads
 from .bios import check as bios_settings
-from .bios.setting import Look
-from .items import OK, PENDING, UNASKED, UNKNOWN, UNSEEN, UNSUPPORTED, WRONG, Item
+from .bios.setting import KernelView
+from .checklist_items import NOT_CHECKED, NOT_CONFIGURED, OK, PENDING, UNKNOWN, UNSUPPORTED, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,18 +34,18 @@ if TYPE_CHECKING:
     from .._drift.verdict import Verdict
     from .._io.kernelfs import KernelFS
 
-#: How many findings a sentence names; it counts the others.
-NAMED = 3
-#: Addresses of findings that the item on the boot service is about.
-OF_BOOT_SERVICE = (f"boot:{SERVICE}", SERVICE_ENABLED)
-#: The last word of the addresses of what the items on a running service are about, too.
-OF_SERVICE = ("active", "loaded")
-#: Boot parameter -> the file in which the kernel shows the CPUs that it is in force for.
-ISOLATION = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
+#: The number of findings or groups that a sentence names; further findings are only counted.
+MAX_NAMED = 3
+#: Addresses of findings that the item on the boot service covers.
+BOOT_SERVICE_ADDRESSES = (f"boot:{BOOT_SERVICE}", SERVICE_ENABLED)
+#: The last part of the address of a finding on a unit that is not running. The items on its instance cover it too.
+RUNNING_STATES = ("active", "loaded")
+#: Boot parameter -> the file in which the kernel shows the CPUs to which it applies.
+ISOLATION_FILES = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
 
 
 class Checklist:
-    """What is expected of a host beside its stored requests."""
+    """The expectations of a checklist in addition to the stored requests of the host."""
 
     def __init__(
         self,
@@ -61,8 +59,8 @@ class Checklist:
     ) -> None:
         """Each of ``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads.
 
-        ``tuned`` says that the host must be tuned, so that every finding of a check is an item. ``services`` says that
-        others look at what instances do. Raises BadRequest for an unknown layer.
+        With ``tuned`` the host must be tuned, and every finding of the drift check becomes an item. With ``services``
+        the caller adds the items on instances. Raises BadRequest for an unknown layer.
         """
         unknown = [name for name in layers if name not in KNOBS]
         if unknown:
@@ -74,157 +72,140 @@ class Checklist:
         self.tuned = tuned
         self.services = services
 
-    def check(self, survey: Survey, boot_run: tuple[str | None, str]) -> list[Item]:
-        """Return all items, in the order of the recipe. ``boot_run`` is the state that the boot service had first."""
-        host, found = survey.host, survey.findings()
-        items = self._of_host(found) if self.tuned else []
-        items += bios_settings.check(Look(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios})
+    def check_host(self, survey: Survey, boot_run: tuple[str | None, str]) -> list[Item]:
+        """Return all items in the order of the recipe; ``boot_run`` is the result of read_boot_service_state."""
+        host, findings = survey.host, survey.list_findings()
+        items = self._run_and_stored_document_items(findings) if self.tuned else []
+        view = KernelView(host.fs, host.topology)
+        items += bios_settings.check_bios_settings(view, self.bios, only={"nps", "smt", *self.bios})
+        plan_findings = [finding for finding in findings if finding.addresses[0].startswith(f"{PLAN}:")]
         for name in KNOBS:
-            mine = [one for one in found if one.layer == name and not _is_plan(one)]
+            layer_findings = [finding for finding in findings if finding.layer == name and finding not in plan_findings]
             number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
-            items.append(self._layer(name, mine, number, survey.boot))
-        items += [Item("cpus", "CPUs of the plan", WRONG, _line([one])) for one in found if _is_plan(one)]
-        items.append(_isolation(host.fs, survey.verdicts))
-        items.append(_service(*boot_run, any(verdict.request for verdict in survey.verdicts)))
-        items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
-        return [*items, *self._of_units(found)] if self.tuned else items
+            items.append(self._stored_settings_item(name, layer_findings, number, survey.boot_failure))
+        items += [_item_from_finding("cpus", "CPUs of the plan", finding) for finding in plan_findings]
+        items.append(_compare_isolated_cpus_with_boot(host.fs, survey.verdicts))
+        items.append(_item_from_boot_service_state(*boot_run, any(verdict.request for verdict in survey.verdicts)))
+        items += [
+            unit_threads.check_allowed_cpus_of_unit_threads(host, unit, cpus) for unit, cpus in self.units.items()
+        ]
+        return [*items, *self._unit_drift_items(findings)] if self.tuned else items
 
-    def _of_host(self, found: Sequence[Finding]) -> list[Item]:
-        """Return the items on a run that did not end, and on what is stored; none where all is as it should be."""
-        stored = [one for one in found if one.layer == BOOT and one.addresses[0] not in OF_BOOT_SERVICE]
-        items = [Item("run", "run of site.yml", WRONG, _line([one])) for one in found if one.layer == RUN]
-        return [*items, *(Item("stored", "what is stored", _word(one), _line([one])) for one in stored)]
-
-    def _of_units(self, found: Sequence[Finding]) -> list[Item]:
-        """Return the items on units of llama.cpp that are not as they were written, and on services left out."""
-        units = [one for one in found if one.layer == LLAMA]
-        if self.services:
-            units = [one for one in units if one.addresses[0].rpartition("/")[2] not in OF_SERVICE]
-            return [_unit_item(one) for one in units]
-        left_out = "What instances answer, and where they compute (verify_services is false)."
+    def _run_and_stored_document_items(self, findings: Sequence[Finding]) -> list[Item]:
+        """Return items on a run that did not end, and on wrong stored documents, if there are such findings."""
+        boot = [finding for finding in findings if finding.layer == BOOT]
+        stored = [finding for finding in boot if finding.addresses[0] not in BOOT_SERVICE_ADDRESSES]
         return [
-            # Whether a unit that is being started will serve is for those who look at services.
-            *(_unit_item(one) for one in units if one.found not in BETWEEN_STATES),
-            Item("services", "services", UNSEEN, left_out),
+            *(_item_from_finding("run", "run of site.yml", finding) for finding in findings if finding.layer == RUN),
+            *(_item_from_finding("stored", "what is stored", finding) for finding in stored),
         ]
 
-    def _layer(self, name: str, found: Sequence[Finding], number: int, boot: str) -> Item:
-        """Return the item on a layer with this number of settings; ``boot`` is why nothing is applied at a boot."""
+    def _unit_drift_items(self, findings: Sequence[Finding]) -> list[Item]:
+        """Return an item for each unit with drift, and without ``services`` the item that instances were left out."""
+        units = [finding for finding in findings if finding.layer == LLAMA]
+        if self.services:
+            units = [finding for finding in units if finding.addresses[0].rpartition("/")[2] not in RUNNING_STATES]
+            return [_item_from_finding("units", finding.what, finding) for finding in units]
+        # Without requests to instances, a unit that systemd is still starting cannot be judged.
+        units = [finding for finding in units if finding.found not in BETWEEN_STATES]
+        left_out = "What instances answer, and where they compute (epyc_verify_services is false)."
+        return [
+            *(_item_from_finding("units", finding.what, finding) for finding in units),
+            Item("services", "services", NOT_CHECKED, left_out),
+        ]
+
+    def _stored_settings_item(
+        self, name: str, findings: Sequence[Finding], count: int, not_at_boot_reason: str
+    ) -> Item:
+        """Return the item on a kind of setting, of which ``count`` settings are stored."""
         title = KNOBS[name].title
-        if not number and not found:
+        if not count and not findings:
+            nothing = "Nothing is stored for it on this host"
             if name in self.layers:
-                return Item(
-                    name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
-                )
-            return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
-        waiting = [one for one in found if one.pending_reboot and KNOBS[name].needs_reboot]
-        others = [one for one in found if one not in waiting]
-        groups = [(word, [one for one in others if _word(one) == word]) for word in (WRONG, UNSUPPORTED, UNKNOWN)]
+                return Item(name, title, WRONG, f"{nothing}, but it is required. Run site.yml.")
+            return Item(name, title, NOT_CONFIGURED, f"{nothing}.")
+        waiting = [finding for finding in findings if finding.pending_reboot and KNOBS[name].needs_reboot]
+        others = [finding for finding in findings if finding not in waiting]
+        groups = [
+            (verdict, [finding for finding in others if _finding_verdict(finding) == verdict])
+            for verdict in (WRONG, UNSUPPORTED, UNKNOWN)
+        ]
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
-        # What is about the whole layer begins with its title, which the item has already.
-        told = [(word, _line(members, title)) for word, members in groups if members]
-        if not told:
-            return Item(name, title, OK, f"{_count(number)} in force{'' if boot else ', and kept over a boot'}.")
-        worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
-        return Item(name, title, worst, " ".join(text for dummy, text in told))
+        messages = [
+            (verdict, _findings_and_next_steps_message(members, title)) for verdict, members in groups if members
+        ]
+        if not messages:
+            at_boot = "" if not_at_boot_reason else ", and kept over a boot"
+            return Item(name, title, OK, f"{count} {format_plural('setting', count)} in force{at_boot}.")
+        worst = min((verdict for verdict, dummy in messages), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
+        return Item(name, title, worst, " ".join(text for dummy, text in messages))
 
 
-def describe_waiting(verdict: Verdict) -> str:
-    """Return in a sentence that a boot parameter waits for a reboot, without a full stop at its end."""
-    wanted, found = _text(verdict.wanted), _text(verdict.found)
-    return f"{verdict.address} is {found} and should be {wanted}, which waits for a reboot"
+def _item_from_finding(name: str, title: str, finding: Finding) -> Item:
+    return Item(name, title, _finding_verdict(finding), _findings_and_next_steps_message([finding], title))
 
 
-def waiting(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return in sentences which boot parameters wait for a reboot."""
-    return [describe_waiting(verdict) for verdict in verdicts if waits(verdict)]
-
-
-def _is_plan(finding: Finding) -> bool:
-    """Return whether a finding is about the CPUs of a role, which are offline."""
-    return finding.addresses[0].startswith(f"{PLAN}:")
-
-
-def _unit_item(finding: Finding) -> Item:
-    return Item("units", finding.what, _word(finding), _line([finding], finding.what))
-
-
-def _word(finding: Finding) -> str:
-    """Return the verdict of an item about a finding."""
+def _finding_verdict(finding: Finding) -> str:
     return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
 
 
-def _line(found: Sequence[Finding], title: str = "") -> str:
-    """Return findings in sentences, the first ones named and the others counted, with what to do about them.
+def _findings_and_next_steps_message(findings: Sequence[Finding], title: str) -> str:
+    """Return sentences that name the first findings, count the others, and say what to do about all of them.
 
-    The ``title`` of the item stands before the sentence already, so the sentence does not begin with it.
+    Findings are named without the ``title`` of their item, because the checklist shows the title before the sentences.
     """
-    rows = [one.to_dict() for one in found]
-    more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
-    named = "; ".join(map(words.sentence, rows[:NAMED])).removeprefix(f"{title}: ")
-    return " ".join([f"{named}{more}.", *words.instructions(rows)])
+    rows = [finding.to_dict() for finding in findings]
+    more = f"; and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
+    named = "; ".join(words.format_finding(row, shown_title=title) for row in rows[:MAX_NAMED])
+    return " ".join([f"{named}{more}.", *words.list_next_step_sentences(rows)])
 
 
-def _text(value: str | None) -> str:
-    return "nothing" if value is None else value or "a flag without a value"
-
-
-def _count(number: int) -> str:
-    return f"{number} setting{'' if number == 1 else 's'}"
-
-
-def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
-    """Compare the CPUs that the kernel isolated with its parameters: it silently ignores what it cannot do."""
+def _compare_isolated_cpus_with_boot(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
+    """Return the item that compares the isolated CPUs with boot parameters: the kernel ignores some without a word."""
     name, title = "isolation", "isolated CPUs"
     wanted = {v.address[len(CMDLINE) :]: v.wanted for v in verdicts if v.address.startswith(CMDLINE) and v.live == OK}
-    good, bad = [], []
-    for parameter, path in ISOLATION.items():
+    ok_sentences, wrong_sentences = [], []
+    for parameter, path in ISOLATION_FILES.items():
         parts = (wanted.get(parameter) or "").split(",")
         flags = [part for part in parts if part in ISOLCPUS_FLAGS]
         if not parts[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
             continue
-        last = cpulist.parse(fs.read("/sys/devices/system/cpu/present"))[-1]
-        asked = set(cpulist.parse_bitmap(",".join(part for part in parts if part not in flags), last))
-        found = fs.find(path)
-        if found is None:
-            bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")
-        elif "null" not in found and asked <= set(cpulist.parse(found.strip())):  # "(null)" is the kernel's "none"
-            good.append(f"{path} holds {found}.")
+        last = parse_cpulist(fs.read("/sys/devices/system/cpu/present"))[-1]
+        requested = set(parse_boot_cpulist(",".join(part for part in parts if part not in flags), last))
+        isolated = fs.read_if_present(path)
+        if isolated is None:
+            missing = f"There is no {path}, so {parameter} is without effect: this kernel was built without it."
+            wrong_sentences.append(missing)
+        # The kernel writes "(null)" for no CPUs.
+        elif "null" not in isolated and requested <= set(parse_cpulist(isolated.strip())):
+            ok_sentences.append(f"{path} holds {isolated}.")
         else:
-            bad.append(f"{path} holds {found or 'nothing'}, and {parameter} asks for {cpulist.render(asked)}.")
-    kind, cpus = partitions.valid(fs)
+            wanted_cpus = format_cpulist(requested)
+            wrong_sentences.append(f"{path} holds {isolated or 'nothing'}, and {parameter} asks for {wanted_cpus}.")
+    kind, cpus = partitions.read_active_partition(fs)
     if kind:
-        leaks = [one.name for one in partitions.others(fs, file="cpuset.cpus.effective") if one.cpus & cpus]
-        good.append(
-            f"{partitions.SLICE} is a partition ({kind}) of CPUs {cpulist.render(cpus)}: only its tasks run there, and "
+        groups = partitions.list_cpuset_groups_outside_slice(fs, file="cpuset.cpus.effective")
+        leaks = [group.name for group in groups if group.cpus & cpus]
+        ok_sentences.append(
+            f"{partitions.SLICE} is a partition ({kind}) of CPUs {format_cpulist(cpus)}: only its tasks run there, and "
             "threads of the kernel. The timer tick and RCU callbacks are there unless boot parameters keep them off."
         )
         if leaks:
-            bad.append(f"{', '.join(leaks[:NAMED])} may run on CPUs of the partition of {partitions.SLICE}.")
-    if bad:
-        return Item(name, title, WRONG, " ".join(bad))
-    if good:
-        return Item(name, title, OK, " ".join(good))
-    return Item(
-        name,
-        title,
-        UNASKED,
-        "Neither a parameter of this boot nor a partition takes CPUs from the scheduler or its tick.",
-    )
+            names = ", ".join(leaks[:MAX_NAMED])
+            wrong_sentences.append(f"{names} may run on CPUs of the partition of {partitions.SLICE}.")
+    if wrong_sentences:
+        return Item(name, title, WRONG, " ".join(wrong_sentences))
+    if ok_sentences:
+        return Item(name, title, OK, " ".join(ok_sentences))
+    nothing = "Neither a parameter of this boot nor a partition takes CPUs from the scheduler or its tick."
+    return Item(name, title, NOT_CONFIGURED, nothing)
 
 
-def taken_back(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
-    """Return in sentences which boot parameters an undo took back and the running kernel still has."""
-    asked = {verdict.address for verdict in verdicts}
-    names = (fs.find(WAITS) or "").split()
-    return [f"{CMDLINE}{name} was put back, which waits for a reboot" for name in names if CMDLINE + name not in asked]
-
-
-def _service(word: str | None, sentence: str, needed: bool) -> Item:
+def _item_from_boot_service_state(state: str | None, sentence: str, has_stored_settings: bool) -> Item:
     name, title = "boot_service", "boot service"
-    if word is None:
+    if state is None:
         return Item(name, title, UNKNOWN, sentence)
-    if word == boot_service.MISSING and not needed:
-        return Item(name, title, UNASKED, "Nothing is stored on this host that it would apply.", found=word)
+    if state == boot_service.MISSING and not has_stored_settings:
+        return Item(name, title, NOT_CONFIGURED, "Nothing is stored on this host that it would apply.", found=state)
     verdicts = {boot_service.DONE: OK, boot_service.IDLE: OK, boot_service.STARTING: UNKNOWN}
-    return Item(name, title, verdicts.get(word, WRONG), sentence, found=word)
+    return Item(name, title, verdicts.get(state, WRONG), sentence, found=state)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.tensor_types import TENSOR_TYPES
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
@@ -155,8 +155,8 @@ WHOLE: dict[str, dict[str, Any]] = {
 def write(path: Path, name: str, rows: int = IQ1_S) -> Path:
     """Write the model of this name, with rows of 256 of this type; its weights are holes."""
     numbers = {**NUMBERS, **WHOLE}[name]
-    words = [*blank.TOKENS, *(b"word %d" % word for word in range(WORDS - len(blank.TOKENS)))]
-    unused = [UNUSED] * (WORDS - len(blank.TOKENS))
+    words = [*zero_model.TOKENS, *(b"word %d" % word for word in range(WORDS - len(zero_model.TOKENS)))]
+    unused = [UNUSED] * (WORDS - len(zero_model.TOKENS))
     shapes = {
         "token_embd.weight": (numbers["embedding_length"], WORDS),
         "output_norm.weight": (numbers["embedding_length"],),
@@ -172,7 +172,7 @@ def write(path: Path, name: str, rows: int = IQ1_S) -> Path:
         ggufs.entry("tokenizer.ggml.model", "8", b"llama"),
         ggufs.entry("tokenizer.ggml.tokens", "A8", words),
         ggufs.entry("tokenizer.ggml.scores", "Af", [0.0] * WORDS),
-        ggufs.entry("tokenizer.ggml.token_type", "Ai", [*blank.KINDS, *unused]),
+        ggufs.entry("tokenizer.ggml.token_type", "Ai", [*zero_model.TOKEN_KINDS, *unused]),
         ggufs.entry("tokenizer.ggml.bos_token_id", "I", 1),
         ggufs.entry("tokenizer.ggml.eos_token_id", "I", 2),
     ]

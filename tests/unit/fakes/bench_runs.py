@@ -15,8 +15,9 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import document, schedule
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 
 KINDS = ("prose", "code", "summary")
 #: Tokens per second of stock by kind, before any effect.
@@ -28,7 +29,7 @@ TOKENS = 96
 def fingerprint() -> dict[str, Any]:
     """Return a fingerprint of which nothing is known."""
     known: dict[str, Any] = {"arguments": [], "settings": {}}
-    return {name: known.get(name) for name in document.FINGERPRINT}
+    return {name: known.get(name) for name in run_document.FINGERPRINT}
 
 
 def witness(**other: Any) -> dict[str, Any]:
@@ -70,8 +71,10 @@ class Bench:
         self.kinds, self.streams, self.by_metric = kinds, streams, by_metric or {}
         self.last: dict[str, float] = {}
         self.clock, self.starts, self.nth = 0.0, 0, {schedule.ABLATION: 0, schedule.CONFIRMATION: 0}
-        arms = schedule.arms([knob(name, unit) for name in effects])
-        self.data = document.new(f"run-{seed}", "chat", "2026-11-25T00:00:00Z", seed, fingerprint(), arms)
+        arms = schedule.build_ablation_arms([knob(name, unit) for name in effects])
+        self.data = run_document.new_run_document(
+            f"run-{seed}", "chat", "2026-11-25T00:00:00Z", seed, fingerprint(), arms
+        )
         #: What a test changes in each sample before it is written down.
         self.spoil: Callable[[dict[str, Any]], None] = lambda sample: None
 
@@ -93,12 +96,12 @@ class Bench:
         """Measure one round."""
         rows = self.data["plan"]["order"]
         self.nth[phase] += 1
-        row = schedule.row(self.data["seed"], len(rows) + 1, self.unit, self.nth[phase], names, phase)
+        row = schedule.plan_round(self.data["seed"], len(rows) + 1, self.unit, self.nth[phase], names, phase)
         rows.append(row)
         luck = self.draw.gauss(0, self.start_noise)
         self.starts += row["restart"]
         for arm in row["arms"]:
-            if not schedule.UNITS[self.unit].restart_every:
+            if not schedule.REPETITIONS[self.unit].restart_every:
                 self.starts += 1
                 luck = self.draw.gauss(0, self.start_noise)
             fresh = self.draw.gauss(0, self.noise)
@@ -141,15 +144,15 @@ class Bench:
         judgement = Judgement(self.data)
         still = list(self.effects)
         while still and self.nth[schedule.ABLATION] < most:
-            self.round(schedule.members(self.data["plan"]["arms"], self.unit, still))
+            self.round(schedule.arm_names_of_round(self.data["plan"]["arms"], self.unit, still))
             if self.nth[schedule.ABLATION] % every == 0 and self.nth[schedule.ABLATION] >= 4:
                 judgement = Judgement(self.data)
-                still = judgement.open(self.unit)
+                still = judgement.undecided_settings(self.unit)
         return judgement
 
     def confirm(self, removed: list[str]) -> Judgement:
         """Race what is left without some settings against stock and tuned."""
-        self.data["plan"]["arms"].append(schedule.kept([knob(name) for name in removed], self.unit))
-        for dummy in range(schedule.CONFIRMING):
+        self.data["plan"]["arms"].append(schedule.build_kept_arm([knob(name) for name in removed], self.unit))
+        for dummy in range(schedule.CONFIRMATION_ROUNDS):
             self.round([schedule.STOCK, schedule.TUNED, schedule.KEPT], schedule.CONFIRMATION)
-        return Judgement(document.check(self.data))
+        return Judgement(run_document.validate_document(self.data))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_bios_request
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.settings import Wish, converge
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc, enumeration, locked
 
 TYPE_CHECKING = False
@@ -57,8 +57,8 @@ class Runs:
         rules = {key: asked.pop(key) for key in ("unlock", "foreign") if key in asked}
         self.bmc.log.clear()
         with self.bmc.client() as client:
-            return converge(
-                client, Wish(asked, attributes or {}, undo, **rules), Originals(str(self.file), check), check
+            return apply_bios_request(
+                client, BiosRequest(asked, attributes or {}, undo, **rules), Originals(str(self.file), check), check
             )
 
     def verdicts(self, **asked: Any) -> dict[str, str]:

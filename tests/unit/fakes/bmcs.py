@@ -17,7 +17,7 @@ import urllib.error
 from email.message import Message
 from urllib.parse import urlsplit
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,9 +92,9 @@ class Bmc:
         self.slept: list[float] = []
         self.spoil: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: values
 
-    def client(self, **more: Any) -> Client:
+    def client(self, **more: Any) -> RedfishClient:
         """A client of it, which does not sleep for real."""
-        return Client(Access("bmc.example.com", "ops", PASSWORD, **more), self, self.slept.append)
+        return RedfishClient(BmcAccess("bmc.example.com", "ops", PASSWORD, **more), self, self.slept.append)
 
     def boot(self) -> None:
         """Apply what is pending."""

@@ -19,9 +19,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import command 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, RestoringKnob
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -56,14 +56,14 @@ class Boot:
 
     def __call__(self, command: Sequence[str]) -> str:
         if command[0] != grub.UPDATE:
-            return host_command.run(command)
+            return host_command.run_command(command)
         self.calls.append("update-grub")
         if self.fails:
             self.tree.put(f"{grub.RESULT}.new", "half of it")
             raise TuningError("'update-grub' failed with exit code 1. It says: no space left on device")
-        in_both, ordinary = self.grub._collect(with_ours=True)
+        in_both, ordinary = self.grub._evaluate_config_files(with_drop_in=True)
         rescue = f"{in_both} {ordinary}" if self.same_for_recovery else in_both
-        words = cmdline.split(f"{in_both} {ordinary}")
+        words = cmdline.split_kernel_command_line(f"{in_both} {ordinary}")
         line = " ".join(word for word in words if not self.ignores or not word.startswith(self.ignores))
         entries = self.kernels * (
             f"menuentry 'Debian' $id 'gnulinux-simple-1' {{\n\tlinux\t/boot/vmlinuz root=/dev/vda1 ro {line}\n"
@@ -88,20 +88,20 @@ def knob(boot: Boot, *parameters: str, **more: Any) -> Knob:
 
 
 def run(boot: Boot, one: Knob) -> Any:
-    return converge([one], Ledger(Store(str(boot.tree.root)), boot.tree.fs))
+    return converge_knobs([one], Ledger(Store(str(boot.tree.root)), boot.tree.fs))
 
 
 def undo(boot: Boot) -> Any:
     ledger = Ledger(Store(str(boot.tree.root)), boot.tree.fs)
-    return converge([Original(knob(boot), ledger)], ledger)
+    return converge_knobs([RestoringKnob(knob(boot), ledger)], ledger)
 
 
 def line(boot: Boot) -> str:
-    return " ".join(boot.grub.entries()[0])
+    return " ".join(boot.grub.list_parameters_by_entry()[0])
 
 
 def rescue(boot: Boot) -> str:
-    (only,) = grub.linux_lines(boot.tree.fs.read(grub.RESULT), recovery=True)
+    (only,) = grub.parse_parameters_of_entries(boot.tree.fs.read(grub.RESULT), recovery=True)
     return " ".join(only)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.builder import build as llama_build
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder import build as llama_build
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 #: The least that is taken for a llama.cpp.
@@ -91,7 +91,7 @@ class Builder:
         return llama_build.Build(self.options(**more), self.host.fs)
 
     def __call__(self, check: bool = False, **more: Any) -> dict[str, Any]:
-        return llama_build.ensure(self.options(**more), None, check, self.host.fs)
+        return llama_build.ensure_build(self.options(**more), None, check, self.host.fs)
 
     def refused(self, **more: Any) -> str:
         """The sentence of a refusal that left nothing."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.answer import Answer
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.prompts import Prompt
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Answer
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say
 
 #: A record's place in a run, and a witness who saw nothing.

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.ccds import L3Domain
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan, build_plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 
 RECIPE = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "12MiB"}}
@@ -21,7 +21,7 @@ FULL = 0xFFFF
 
 
 def planned(top: Topology, **raw: Any) -> Plan:
-    return plan(Intent.parse(raw), top)
+    return build_plan(Intent.from_options(raw), top)
 
 
 def refused(top: Topology, **raw: Any) -> str:

@@ -67,5 +67,5 @@ def knob(tree: hosts.Host, *settings: dict[str, Any], **intent: Any) -> CpuFreq:
 
 def refusal(tree: hosts.Host, *settings: dict[str, Any]) -> str:
     with pytest.raises(BadRequest) as caught:
-        knob(tree, *settings).wanted()
+        knob(tree, *settings).wanted_settings()
     return str(caught.value)

@@ -12,9 +12,9 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import Abilities
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import ResctrlFeatures
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import Expansion
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import parse
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import parse_resctrl_request
 
 IDS = range(4)
 
@@ -24,7 +24,7 @@ class Case:
 
     def __init__(self, top: Topology) -> None:
         self.top = top
-        self.able: Abilities = top.resctrl or Abilities()
+        self.able: ResctrlFeatures = top.resctrl or ResctrlFeatures()
         self.able.mount_point = "/sys/fs/resctrl"
         self.able.throttle_max = {"MB": 2048}
         self.found: dict[str, str | None] = {}
@@ -48,8 +48,10 @@ class Case:
         self.found = {name: value for name, value in self.found.items() if f"/{resource}/" not in name}
 
     def wanted(self, *groups: dict[str, Any], default: dict[str, Any] | None = None) -> dict[str, str | None]:
-        expansion = Expansion(parse(groups, default, "none"), self.top, self.able, self.found, self.gone)
-        wanted = expansion.wanted()
+        expansion = Expansion(
+            parse_resctrl_request(groups, default, "none"), self.top, self.able, self.found, self.gone
+        )
+        wanted = expansion.wanted_settings()
         self.remarks = expansion.remarks
         return wanted
 

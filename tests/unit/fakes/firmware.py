@@ -11,10 +11,10 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check_bios_settings
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import KernelView
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 TABLE = "sys/firmware/dmi/tables/DMI"
@@ -95,8 +95,8 @@ def ledger_of(host: hosts.Host) -> Ledger:
 
 def judged(host: hosts.Host, **expected: str) -> dict[str, Item]:
     """What comes out for each BIOS setting."""
-    look = Look(host.fs, host.topology(), ledger_of(host))
-    return {item.name: item for item in check(look, expected)}
+    look = KernelView(host.fs, host.topology(), ledger_of(host))
+    return {item.name: item for item in check_bios_settings(look, expected)}
 
 
 #: How vendors name the slots of a socket with 12 channels: slot, bank.

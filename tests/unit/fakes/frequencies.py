@@ -23,7 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.poli
     SPEED,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.registers import CPB_DIS, HWCR
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel, refuse
 from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import Registers
 
@@ -54,7 +54,7 @@ class Frequencies:
         self.registers = registers
         files = {**ACPI, **changes}
         self.states = sorted(int(word) for word in str(files["scaling_available_frequencies"]).split())
-        cpus = cpulist.parse(self.fs.read(f"{CPUS}/present"))
+        cpus = parse_cpulist(self.fs.read(f"{CPUS}/present"))
         #: The limits and the speed that were asked for, by policy; the files show what came of it.
         self._limits = {cpu: {MIN: self.states[0], MAX: self.states[-1]} for cpu in cpus}
         self._speeds: dict[int, int] = {}

@@ -90,7 +90,7 @@ def written(
     with path.open("wb") as file:
         file.write(content)
         file.truncate(len(content) + end)
-    return gguf_model.read(str(path))
+    return gguf_model.read_model(str(path))
 
 
 #: The tensors of a small model, and its whole file.

@@ -14,23 +14,23 @@ from __future__ import annotations
 import math
 import struct
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 
 from . import ggufs
 
-WIDTH, LETTER = 256, blank.TOKENS.index(b"<0x43>")
+WIDTH, LETTER = 256, zero_model.TOKENS.index(b"<0x43>")
 TOKENIZER = [
     ggufs.entry("tokenizer.ggml.model", "8", b"llama"),
-    ggufs.entry("tokenizer.ggml.tokens", "A8", blank.TOKENS),
-    ggufs.entry("tokenizer.ggml.scores", "Af", [0.0] * len(blank.TOKENS)),
-    ggufs.entry("tokenizer.ggml.token_type", "Ai", blank.KINDS),
+    ggufs.entry("tokenizer.ggml.tokens", "A8", zero_model.TOKENS),
+    ggufs.entry("tokenizer.ggml.scores", "Af", [0.0] * len(zero_model.TOKENS)),
+    ggufs.entry("tokenizer.ggml.token_type", "Ai", zero_model.TOKEN_KINDS),
     *(
         ggufs.entry(f"tokenizer.ggml.{name}_token_id", "I", number)
         for number, name in enumerate(("unknown", "bos", "eos"))
     ),
 ]
-EMBEDDING = ("token_embd.weight", (WIDTH, len(blank.TOKENS)))
-OUTPUT = ("output.weight", (WIDTH, len(blank.TOKENS)))
+EMBEDDING = ("token_embd.weight", (WIDTH, len(zero_model.TOKENS)))
+OUTPUT = ("output.weight", (WIDTH, len(zero_model.TOKENS)))
 NORM = ("output_norm.weight", (WIDTH,))
 
 
@@ -120,7 +120,7 @@ def _file(
         "attention.head_count": 4,
         "attention.head_count_kv": 4,
         "rope.dimension_count": WIDTH // 4,
-        "vocab_size": len(blank.TOKENS),
+        "vocab_size": len(zero_model.TOKENS),
     }
     entries = [
         ggufs.entry("general.architecture", "8", architecture.encode()),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Host trees for tests of pure logic: the files that the engine reads, laid out for any shape of machine.
+"""Host trees for tests of pure logic: the files that the library reads, laid out for any shape of machine.
 
 What a kernel does is tested on a kernel, in tests/lab. These trees are for shapes that no machine here has: SMT,
 offline CPUs, ids with holes, missing files.
@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology, discover
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology, read_topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
 FLAGS = "fpu msr cat_l3 cdp_l3 mba cqm_llc"
 
@@ -41,7 +41,7 @@ class TreeFS(KernelFS):
 
 
 class Host:
-    """A tree under construction: ``put`` and ``drop`` change it, ``topology`` reads it as the engine would."""
+    """A tree under construction: ``put`` and ``drop`` change it, ``topology`` reads it as the library would."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -62,16 +62,16 @@ class Host:
     def offline(self, cpus: str) -> None:
         """Take CPUs offline, as the kernel shows it: no topology and no cache of theirs, and no list has them."""
         folder = "/sys/devices/system/cpu"
-        gone = set(cpulist.parse(cpus))
+        gone = set(parse_cpulist(cpus))
         for cpu in gone:
             for name in ("topology", "cache"):
                 shutil.rmtree(self.root / f"{folder[1:]}/cpu{cpu}/{name}")
         lists = [self.root / f"{folder[1:]}/online", *self.root.glob("sys/devices/system/node/node*/cpulist")]
         lists += self.root.glob(f"{folder[1:]}/cpu*/*/**/*_list")
         for path in lists:
-            path.write_text(cpulist.render(set(cpulist.parse(path.read_text())) - gone) + "\n")
+            path.write_text(format_cpulist(set(parse_cpulist(path.read_text())) - gone) + "\n")
         threads = {path.read_text() for path in self.root.glob(f"{folder[1:]}/cpu*/topology/thread_siblings_list")}
-        self.put(f"{folder}/smt/active", int(any(len(cpulist.parse(text)) > 1 for text in threads)))
+        self.put(f"{folder}/smt/active", int(any(len(parse_cpulist(text)) > 1 for text in threads)))
 
     def cpuid(self, leaf: int, subleaf: int, eax: int, ebx: int = 0, edx: int = 0) -> None:
         """Put an answer where the cpuid driver would."""
@@ -79,13 +79,13 @@ class Host:
         self.fs.answers[subleaf << 32 | leaf] = struct.pack("<4I", eax, ebx, 0, edx)
 
     def topology(self) -> Topology:
-        return discover(self.fs)
+        return read_topology(self.fs)
 
 
 def rendered(cpus: range, cores: int, size: int, which: int) -> str:
     """The CPUs of one of the equal parts into which the cores fall, with their SMT siblings."""
     first = which * size
-    return cpulist.render(cpu for start in range(0, len(cpus), cores) for cpu in cpus[start + first :][:size])
+    return format_cpulist(cpu for start in range(0, len(cpus), cores) for cpu in cpus[start + first :][:size])
 
 
 def build(
@@ -110,8 +110,8 @@ def build(
     threads = 2 if smt else 1
     cpus = range(cores * threads)
     cpu_folder = "/sys/devices/system/cpu"
-    host.put(f"{cpu_folder}/online", cpulist.render(cpus))
-    host.put(f"{cpu_folder}/present", cpulist.render(cpus))
+    host.put(f"{cpu_folder}/online", format_cpulist(cpus))
+    host.put(f"{cpu_folder}/present", format_cpulist(cpus))
     host.put(f"{cpu_folder}/smt/active", int(smt))
     host.put(f"{cpu_folder}/smt/control", "on" if smt else "notsupported")
     host.put("/proc/sys/kernel/osrelease", "6.12.0-test")
@@ -124,7 +124,7 @@ def build(
     )
     host.put(f"{cpu_folder}/cpufreq/policy0/scaling_driver", "acpi-cpufreq")
     per_node = cores // nodes
-    host.put("/sys/devices/system/node/has_memory", cpulist.render(range(nodes)))
+    host.put("/sys/devices/system/node/has_memory", format_cpulist(range(nodes)))
     for node in range(nodes):
         host.put(f"/sys/devices/system/node/node{node}/cpulist", rendered(cpus, cores, per_node, node))
         host.put(

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import download
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web import download
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import fetch as model_fetch
 from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import gguf, model, tensor
 from ansible_collections.sovereign.epyc.tests.unit.fakes.mirrors import checksum
@@ -82,7 +82,7 @@ class Hub:
             "timeout": 5,
             **more,
         }
-        return model_fetch.ensure(options, Store(str(self.folder / "host"), read_only=check), check)
+        return model_fetch.ensure_model_files(options, Store(str(self.folder / "host"), read_only=check), check)
 
     def refused(self, **more: Any) -> str:
         with pytest.raises(TuningError) as refusal:

@@ -13,7 +13,7 @@ import errno
 import struct
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpuidle import CPUS, DMA_LATENCY
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import Kernel, refuse
 
@@ -38,7 +38,7 @@ class IdleStates:
 
     def __init__(self, kernel: Kernel) -> None:
         self.fs = kernel.fs
-        give_states(kernel.host, range(len(cpulist.parse(self.fs.read(f"{CPUS}/present")))))
+        give_states(kernel.host, range(len(parse_cpulist(self.fs.read(f"{CPUS}/present")))))
         kernel.put(f"{CPUS}/cpuidle/current_driver", "acpi_idle")
         kernel.put(f"{CPUS}/cpuidle/current_governor_ro", "menu")
         kernel.put(DMA_LATENCY, "")

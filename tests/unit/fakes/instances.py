@@ -16,10 +16,11 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import SECTION
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial as trials
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.trial import Question, Trial
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.catalogue import EngineRow
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial as trials
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.trial import Question, Trial
 
 from .servers import say, serving
 from .services import Service
@@ -40,7 +41,7 @@ RIGHT = {
 def trial(**seen: Any) -> Trial:
     """A request that went well on a server that guesses, but for what is said otherwise."""
     one = Trial()
-    seen = {"tokens": 64, "rate": 12.5, "whole": True, "drafts": 3, "drafted": 60, "accepted": 45, **seen}
+    seen = {"tokens": 64, "rate": 12.5, "is_complete": True, "drafts": 3, "drafted": 60, "accepted": 45, **seen}
     for name, value in seen.items():
         setattr(one, name, value)
     return one
@@ -49,7 +50,16 @@ def trial(**seen: Any) -> Trial:
 def plan(**changes: Any) -> dict[str, Any]:
     kinds = ["ngram-simple", "draft"]
     url = "http://127.0.0.1:1"
-    one = {"name": "chat", "url": url, "key_file": None, "speculation": kinds, "expect": EXPECT, "rpc": None}
+    one = {
+        "name": "chat",
+        "engine": "llama",
+        "unit": MAIN,
+        "url": url,
+        "key_file": None,
+        "speculation": kinds,
+        "expect": EXPECT,
+        "rpc": None,
+    }
     return {
         **one,
         "task": "completion",
@@ -58,6 +68,8 @@ def plan(**changes: Any) -> dict[str, Any]:
         "models": [],
         "programs": {},
         "keys": None,
+        "rate": None,
+        "details": {},
         **changes,
     }
 
@@ -86,8 +98,8 @@ class Instances:
     def unit(self, name: str, text: str) -> None:
         self.service.tree.put(f"{UNIT_FOLDER}/{name}", text)
 
-    def planned(self, name: str = MAIN, **changes: Any) -> None:
-        self.unit(name, f"{INSTANCE_HEAD}\n{SECTION}{json.dumps(plan(url=self.url, **changes))}\n")
+    def planned(self, unit: str = MAIN, **changes: Any) -> None:
+        self.unit(unit, f"{INSTANCE_HEAD}\n{PLAN_MARK}{json.dumps(plan(url=self.url, unit=unit, **changes))}\n")
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
@@ -105,8 +117,13 @@ class Instances:
         self.service.thread(102, "5", 5, worked=0.4)
         return self.trial
 
+    def run_with_usage(
+        self, url: str, key: object, clock: object, question: Question, model: str, row: EngineRow
+    ) -> Trial:
+        return self.run(url, key, clock, "completion", question, model)
+
     def check(self) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
-        items, facts = verify.check(Host(self.service.tree.fs), self.service)
+        items, facts = instance_items.check_all_instances(Host(self.service.tree.fs), self.service)
         return {item.name: (item.verdict, item.sentence) for item in items}, facts
 
 
@@ -114,8 +131,9 @@ class Instances:
 def instances(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Instances]:
     """A host whose one instance serves as long as the block lasts."""
     here = Instances(root)
-    patch.setattr(verify, "show", here.show)
-    patch.setattr(trials, "run", here.run)
+    patch.setattr(instance_items, "read_unit_properties", here.show)
+    patch.setattr(trials, "run_trial_of_task", here.run)
+    patch.setattr(trials, "run_openai_trial", here.run_with_usage)
     with serving(lambda request: say(request, *here.health)) as server:
         here.url = server.url
         yield here

@@ -15,8 +15,13 @@ from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import irqbalance
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import (
+    format_cpulist,
+    format_cpumask,
+    parse_cpulist,
+    parse_cpumask,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel, refuse
 
@@ -64,29 +69,29 @@ class Interrupts:
         if int(path.split("/")[3]) in self.fixed:
             raise refuse(self.code)
         try:
-            cpus = cpulist.parse(text)
+            cpus = parse_cpulist(text)
         except ValueError:
             raise refuse(errno.EINVAL) from None
         if cpus and cpus[-1] >= self._width():
             raise refuse(errno.ERANGE)
         self._must_be_online(cpus)
-        self.fs.show(path, cpulist.render(cpus))
+        self.fs.show(path, format_cpulist(cpus))
 
     def _set_default(self, path: str, text: str) -> None:
         try:
-            cpus = cpulist.from_mask(text)
+            cpus = parse_cpumask(text)
         except ValueError:
             raise refuse(errno.EINVAL) from None
         if cpus and cpus[-1] >= self._width():
             raise refuse(errno.EOVERFLOW)
         self._must_be_online(cpus)
-        self.fs.show(path, cpulist.to_mask(cpus, self._width()))
+        self.fs.show(path, format_cpumask(cpus, self._width()))
 
     def _width(self) -> int:
-        return cpulist.parse(self.fs.read(f"{CPUS}/possible"))[-1] + 1
+        return parse_cpulist(self.fs.read(f"{CPUS}/possible"))[-1] + 1
 
     def _must_be_online(self, cpus: Collection[int]) -> None:
-        if not set(cpus) & set(cpulist.parse(self.fs.read(f"{CPUS}/online"))):
+        if not set(cpus) & set(parse_cpulist(self.fs.read(f"{CPUS}/online"))):
             raise refuse(errno.EINVAL)
 
 

@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import errno
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CPUS, THP, WORKQUEUE, bracketed
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CPUS, THP, WORKQUEUE, parse_bracketed
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import (
+    format_cpumask,
+    parse_cpulist,
+    parse_cpumask,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import Kernel, refuse
 
 BALANCING, WATCHDOG = "/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/nmi_watchdog"
@@ -38,8 +42,8 @@ class Settings:
 
     def __init__(self, kernel: Kernel) -> None:
         self.fs = kernel.fs
-        self.width = cpulist.parse(self.fs.read(f"{CPUS}/possible"))[-1] + 1
-        everywhere = cpulist.to_mask(range(self.width), self.width)
+        self.width = parse_cpulist(self.fs.read(f"{CPUS}/possible"))[-1] + 1
+        everywhere = format_cpumask(range(self.width), self.width)
         for path, text in {
             f"{THP}/enabled": "[always] madvise never",
             f"{THP}/defrag": "always defer defer+madvise [madvise] never",
@@ -47,7 +51,7 @@ class Settings:
             WATCHDOG: 0,
             f"{WORKQUEUE}/cpumask": everywhere,
             f"{WORKQUEUE}/cpumask_requested": everywhere,
-            f"{WORKQUEUE}/cpumask_isolated": cpulist.to_mask((), self.width),
+            f"{WORKQUEUE}/cpumask_isolated": format_cpumask((), self.width),
             f"{WORKQUEUE}/writeback/cpumask": everywhere,
         }.items():
             kernel.put(path, text)
@@ -59,7 +63,7 @@ class Settings:
         self.fs.add_rule(f"{CPUS}/smt/control", self._switch_threads)
 
     def _choose(self, path: str, text: str) -> None:
-        word, offers = text.strip(), bracketed(self.fs.read(path))[1]
+        word, offers = text.strip(), parse_bracketed(self.fs.read(path))[1]
         if word not in offers:
             raise refuse(errno.EINVAL)
         self.fs.show(path, " ".join(f"[{offer}]" if offer == word else offer for offer in offers))
@@ -72,7 +76,7 @@ class Settings:
     def _parse_mask(self, text: str) -> tuple[int, ...]:
         """Refuse a mask that has more groups of digits than CPUs could fill, even if these are zeros."""
         try:
-            cpus = cpulist.from_mask(text)
+            cpus = parse_cpumask(text)
         except ValueError:
             raise refuse(errno.EINVAL) from None
         groups = text.count(",") + 1
@@ -85,13 +89,13 @@ class Settings:
         cpus = self._parse_mask(text)
         if not cpus:
             raise refuse(errno.EINVAL)
-        self.fs.show(f"{path}_requested", cpulist.to_mask(cpus, self.width))
-        isolated = cpulist.from_mask(self.fs.read(f"{path}_isolated"))
+        self.fs.show(f"{path}_requested", format_cpumask(cpus, self.width))
+        isolated = parse_cpumask(self.fs.read(f"{path}_isolated"))
         allowed = set(cpus).difference(isolated) or cpus
-        self.fs.show(path, cpulist.to_mask(allowed, self.width))
+        self.fs.show(path, format_cpumask(allowed, self.width))
 
     def _set_writeback(self, path: str, text: str) -> None:
-        self.fs.show(path, cpulist.to_mask(self._parse_mask(text), self.width))
+        self.fs.show(path, format_cpumask(self._parse_mask(text), self.width))
 
     def _switch_threads(self, path: str, text: str) -> None:
         if self.fs.read(path) == "notsupported":

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import _translated
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import _translate_errors
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 MOUNTS = "/proc/self/mounts"
@@ -69,12 +69,12 @@ class RuledFS(hosts.TreeFS):
         self.rules.append((re.compile(pattern), rule))
 
     def write(self, path: str, text: str) -> None:
-        self._must_be_writable(path)
-        with _translated(path, f"write '{text.strip()}' to"):
+        self._require_writable(path)
+        with _translate_errors(path, f"write '{text.strip()}' to"):
             if path in self.refusals:
                 raise refuse(self.refusals[path])
             # The files of interrupts are opened for root whatever their mode says, and refuse what is written.
-            if not os.stat(self._real(path)).st_mode & 0o222 and not path.startswith("/proc/irq/"):
+            if not os.stat(self._real_path(path)).st_mode & 0o222 and not path.startswith("/proc/irq/"):
                 raise refuse(errno.EACCES)
             self._follow_rule(path, text)
 
@@ -85,50 +85,50 @@ class RuledFS(hosts.TreeFS):
                 return
         self.show(path, text.rstrip("\n"))
 
-    def refusal(self, path: str, nonsense: str) -> int:
+    def write_refusal_errno(self, path: str, invalid_text: str) -> int:
         self.read(path)
         try:
-            self._follow_rule(path, nonsense)
+            self._follow_rule(path, invalid_text)
         except OSError as error:
             return error.errno or 0
         return 0
 
     def read(self, path: str, limit: int = 1 << 20) -> str:
-        with _translated(path, "read"):
-            if os.path.dirname(path) in self.unreadable and os.path.exists(self._real(path)):
+        with _translate_errors(path, "read"):
+            if os.path.dirname(path) in self.unreadable and os.path.exists(self._real_path(path)):
                 raise refuse(self.unreadable[os.path.dirname(path)])
         return super().read(path, limit)
 
     def read_words(self, path: str, offsets: Iterable[int]) -> list[int]:
-        with _translated(path, "open"):
-            os.stat(self._real(path))
+        with _translate_errors(path, "open"):
+            os.stat(self._real_path(path))
         return [self.read_register(path, register) for register in offsets]
 
     def patch_words(self, path: str, edits: Iterable[tuple[int, int, int]]) -> None:
-        self._must_be_writable(path)
+        self._require_writable(path)
         for register, mask, value in edits:
             old = self.read_words(path, [register])[0]
             new = old & ~mask | value & mask
             if new != old:
-                with _translated(path, f"write {new:#x} to register {register:#x} of"):
+                with _translate_errors(path, f"write {new:#x} to register {register:#x} of"):
                     self.write_register(path, register, new)
 
     def show(self, path: str, text: object) -> None:
         """Have a file hold a text from now on."""
-        Path(self._real(path)).write_text(f"{text}\n")
+        Path(self._real_path(path)).write_text(f"{text}\n")
 
-    def mount(self, fstype: str, target: str, options: str = "") -> None:
-        self._must_be_writable(target)
-        with _translated(target, "mount"):
+    def mount_filesystem(self, fstype: str, target: str, options: str = "") -> None:
+        self._require_writable(target)
+        with _translate_errors(target, "mount"):
             self.file_systems[fstype].mount(options)
         self.mounted[target] = self.file_systems[fstype]
         more = f",{options}" if options else ""
         row = f"{fstype} {target} {fstype} rw,nosuid,nodev,noexec,relatime{more} 0 0"
         self.show(MOUNTS, f"{self.read(MOUNTS)}\n{row}")
 
-    def unmount(self, target: str) -> None:
-        self._must_be_writable(target)
-        with _translated(target, "unmount"):
+    def unmount_filesystem(self, target: str) -> None:
+        self._require_writable(target)
+        with _translate_errors(target, "unmount"):
             if target not in self.mounted:
                 raise refuse(errno.EINVAL)
         self.mounted.pop(target).unmount()
@@ -139,8 +139,8 @@ class RuledFS(hosts.TreeFS):
         if file_system is None:
             super().mkdir(path)
             return
-        self._must_be_writable(path)
-        with _translated(path, "make"):
+        self._require_writable(path)
+        with _translate_errors(path, "make"):
             file_system.mkdir(path)
 
     def rmdir(self, path: str) -> None:
@@ -148,24 +148,24 @@ class RuledFS(hosts.TreeFS):
         if file_system is None:
             super().rmdir(path)
             return
-        self._must_be_writable(path)
-        with _translated(path, "remove"):
+        self._require_writable(path)
+        with _translate_errors(path, "remove"):
             file_system.rmdir(path)
         self.labels = {one: text for one, text in self.labels.items() if not f"{one}/".startswith(f"{path}/")}
 
     def _file_system_of(self, path: str) -> FileSystem | None:
         return next((one for target, one in self.mounted.items() if path.startswith(f"{target}/")), None)
 
-    def label(self, path: str, name: str, value: str) -> None:
-        self._must_be_writable(path)
+    def set_trusted_attribute(self, path: str, name: str, value: str) -> None:
+        self._require_writable(path)
         self.labels[path] = value
 
-    def read_label(self, path: str, name: str) -> str | None:
+    def read_trusted_attribute(self, path: str, name: str) -> str | None:
         return self.labels.get(path)
 
     def load_module(self, name: str, load: bool = True) -> None:
         """Load or unload a kernel module that somebody gave this tree."""
-        self._must_be_writable(f"/sys/module/{name}")
+        self._require_writable(f"/sys/module/{name}")
         self.modules[name](load)
 
 
@@ -179,7 +179,7 @@ class CpuSwitch:
         self.followers: list[Callable[[int, bool], None]] = []
         self._aside: dict[int, Path] = {}
         self._lists: dict[Path, set[int]] = {}
-        for cpu in cpulist.parse(fs.read(f"{CPUS}/present"))[1:]:
+        for cpu in parse_cpulist(fs.read(f"{CPUS}/present"))[1:]:
             host.put(f"{CPUS}/cpu{cpu}/online", 1)
         fs.add_rule(rf"{CPUS}/cpu\d+/online", self._write)
 
@@ -196,7 +196,7 @@ class CpuSwitch:
                 shutil.move(self._aside[cpu] / name, folder / name)
             for place, cpus in self._lists.items():
                 if cpu in cpus and place.exists():
-                    place.write_text(f"{cpulist.render({*cpulist.parse(place.read_text()), cpu})}\n")
+                    place.write_text(f"{format_cpulist({*parse_cpulist(place.read_text()), cpu})}\n")
         else:
             self._lists.update({place: cpus for place, cpus in self._read_lists() if place not in self._lists})
             self._aside[cpu] = self.host.root / f"offline/cpu{cpu}"
@@ -210,11 +210,11 @@ class CpuSwitch:
         root = self.host.root
         places = [root / f"{CPUS[1:]}/online", *root.glob("sys/devices/system/node/node*/cpulist")]
         for place in [*places, *root.glob(f"{CPUS[1:]}/cpu*/*/**/*_list")]:
-            yield place, set(cpulist.parse(place.read_text()))
+            yield place, set(parse_cpulist(place.read_text()))
 
 
 class Kernel:
-    """The small machine with a kernel that follows rules; ``fs`` is what the engine gets of it."""
+    """The small machine with a kernel that follows rules; ``fs`` is what the library gets of it."""
 
     def __init__(self, root: Path, **changes: Any) -> None:
         self.host = hosts.small(root, **changes)

@@ -14,12 +14,12 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 
 GB = 10**9
@@ -30,15 +30,20 @@ class Able(NamedTuple):
     """What a build can do."""
 
     engine: str = "llama.cpp"
-    pins_work: bool = True
+    can_pin_threads: bool = True
     openmp: bool = True
     lacks: tuple[str, ...] = ()
 
-    def works(self, flag: str) -> bool:
+    def has_flag(self, flag: str) -> bool:
         return flag not in self.lacks
 
 
-NEW, OLD, BARE, BARE_OLD = Able(), Able(pins_work=False), Able(openmp=False), Able(pins_work=False, openmp=False)
+NEW, OLD, BARE, BARE_OLD = (
+    Able(),
+    Able(can_pin_threads=False),
+    Able(openmp=False),
+    Able(can_pin_threads=False, openmp=False),
+)
 
 
 class Models(NamedTuple):
@@ -72,7 +77,7 @@ def planned(
     moe: bool = False,
     projector: gguf_model.Model | None = None,
     **raw: Any,
-) -> Service:
+) -> InstancePlan:
     if "draft" in raw.get("speculation", "") or raw.get("speculation") == "cascade":
         raw.setdefault("draft_model", "/srv/small.gguf")
     if projector:
@@ -84,8 +89,8 @@ def planned(
         nodes = [node.id for node in machine.topology.nodes]
         free = FreeMemory(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
     model = models.moe if moe else models.large
-    draft = models.small if options.drafts else None
-    return plan.plan_service(options, machine, capabilities, model, draft, free, projector)
+    draft = models.small if options.uses_draft else None
+    return planner.plan_instance(options, machine, capabilities, model, draft, free, projector)
 
 
 def refused(*positional: Any, **named: Any) -> str:
@@ -96,4 +101,4 @@ def refused(*positional: Any, **named: Any) -> str:
 
 
 def isolating(host: Host, cpus: str) -> FreeMemory:
-    return FreeMemory({node.id: 200 * GB for node in host.topology.nodes}, isolated=cpulist.parse(cpus))
+    return FreeMemory({node.id: 200 * GB for node in host.topology.nodes}, isolated=parse_cpulist(cpus))

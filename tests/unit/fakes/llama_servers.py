@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.capabilities import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.capabilities import (
     Capabilities,
-    Option,
-    parse,
+    HelpOption,
+    parse_capabilities,
 )
 
 DATA = Path(__file__).parents[1] / "data" / "llama_help"
@@ -31,13 +31,13 @@ def recorded(name: str) -> dict[str, Any]:
 def server(name: str) -> Capabilities:
     """What a recorded server can do."""
     answers = recorded(name)
-    return parse("\n".join(answers["help"]), "\n".join(answers["version"]))
+    return parse_capabilities("\n".join(answers["help"]), "\n".join(answers["version"]))
 
 
 def without(capabilities: Capabilities, *flags: str, build: int | None = None, **hints: str) -> Capabilities:
     """The same server without some flags, and with others whose value --help would show so; '' is for none."""
     kept = {flag: option for flag, option in capabilities.options.items() if flag not in flags}
-    more = {f"--{flag.replace('_', '-')}": Option(hint, "") for flag, hint in hints.items()}
+    more = {f"--{flag.replace('_', '-')}": HelpOption(hint, "") for flag, hint in hints.items()}
     return Capabilities(
         capabilities.binary, capabilities.engine, {**kept, **more}, build or capabilities.build, capabilities.openmp
     )

@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, memory, meter, progress, run
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.bandwidth import Bandwidth
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, progress, run
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory import instance_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import meter
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
 
 from . import ggufs
 from .instances import Instances
@@ -121,14 +123,18 @@ class Measured(Instances):
 def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     """A host whose one instance can be measured as long as the block lasts."""
     here = Measured(root)
-    patch.setattr(verify, "show", here.show)
+    patch.setattr(instance_items, "read_unit_properties", here.show)
     patch.setattr(run, "FOLDER", str(root / "benchmarks"))
-    patch.setattr(benchmark.metrics, "MEASURED", str(root / "measured.json"))
+    patch.setattr(benchmark.metrics, "BENCHMARK_SHARES", str(root / "measured.json"))
     patch.setattr(progress, "FILE", str(root / "run/benchmark"))
     patch.setattr(progress, "LOCK", str(root / "run/benchmark.lock"))
     patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))
     patch.setattr(meter.os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
-    patch.setattr(memory.bandwidths, "measure", lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader"))
+    patch.setattr(
+        instance_memory.bandwidths,
+        "measure_bandwidth",
+        lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader"),
+    )
     with serving(here.serve) as server:
         here.url = server.url
         here.ready()

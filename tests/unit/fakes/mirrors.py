@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import download
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web import download
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import fetch
 from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import gguf, model, tensor
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import Server, say, serving
@@ -102,7 +102,7 @@ class Fetcher:
             "timeout": 5,
             **more,
         }
-        return fetch.ensure(options, Store(str(self.folder / "host"), read_only=check), check)
+        return fetch.ensure_model_files(options, Store(str(self.folder / "host"), read_only=check), check)
 
     def refused(self, **more: Any) -> str:
         with pytest.raises(TuningError) as refusal:
@@ -114,14 +114,14 @@ class Fetcher:
         return [headers.get("Range") for dummy, dummy2, headers in self.server.requests]
 
     def known(self) -> dict[str, Any]:
-        return self.store.load("model_files.json")
+        return self.store.load_document("model_files.json")
 
     def leave_part(self, content: bytes, validator: str | None = '"one"', url: str = "model.gguf") -> None:
         """Leave the partial file and the note of a run that was interrupted."""
         self.part.parent.mkdir(exist_ok=True)
         self.part.write_bytes(content)
         facts = {"url": f"{self.server.url}/{url}", "size": len(ONE), "validator": validator}
-        self.store.save("model_files.json", {"parts": {str(self.path): facts}})
+        self.store.save_document("model_files.json", {"parts": {str(self.path): facts}})
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import NODES
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.hugepages import GIGANTIC, SIZES, pool_file
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.hugepages import GIGANTIC, SIZES, pool_file_path
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import Kernel, refuse
 
 KB = (2048, GIGANTIC)
@@ -73,7 +73,7 @@ class PagePools:
     def _show(self) -> None:
         for (node, kb), pool in self.pools.items():
             for name, number in zip(OF_NODE, (pool.pages, pool.pages - pool.used, pool.surplus)):
-                self.kernel.put(pool_file(node, kb, f"{name}_hugepages"), number)
+                self.kernel.put(pool_file_path(node, kb, f"{name}_hugepages"), number)
         for kb in KB:
             pools = [pool for key, pool in self.pools.items() if key[1] == kb]
             totals = [sum(numbers) for numbers in zip(*((p.pages, p.pages - p.used, p.surplus) for p in pools))]

@@ -13,8 +13,8 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend import recommend as recommending
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.recommend import Request, recommend
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import recommend as recommending
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend import Request, recommend
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures
 from ansible_collections.sovereign.epyc.tests.unit.fakes.architectures import Q4_K
 
@@ -30,7 +30,7 @@ def write_models(folder: Path) -> dict[str, str]:
 
 def free_all_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no port taken, whatever runs on the machine of the tests."""
-    monkeypatch.setattr(recommending, "refuse_taken_port", lambda options, ours: None)
+    monkeypatch.setattr(recommending, "require_free_port", lambda options, ours: None)
 
 
 def recommended(fs: KernelFS, asked: object, root: Path, **more: Any) -> dict[str, Any]:
@@ -46,5 +46,5 @@ def refused(fs: KernelFS, asked: object, root: Path, **more: Any) -> str:
 
 
 def instances(result: dict[str, Any]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = result["variables"]["llama_instances"]
+    rows: list[dict[str, Any]] = result["variables"]["epyc_llama_instances"]
     return rows

@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.lockdown import ALLOW_WRITES
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.knob import TAINT_BIT, TAINTED
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.registers import HWCR
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel, refuse
 
@@ -41,7 +41,7 @@ class Registers:
         self.fs = kernel.fs
         self.kept = kept
         #: What each register holds, by CPU and number; one that is not here holds 0.
-        self.words = {(cpu, HWCR): hwcr for cpu in cpulist.parse(self.fs.read(f"{CPUS}/present"))}
+        self.words = {(cpu, HWCR): hwcr for cpu in parse_cpulist(self.fs.read(f"{CPUS}/present"))}
         self._loaded: set[str] = set()
         shutil.rmtree(kernel.host.root / "dev/cpu", ignore_errors=True)
         kernel.put(TAINTED, 0)
@@ -53,7 +53,7 @@ class Registers:
 
     def _write(self, path: str, register: int, word: int) -> None:
         """Taint the kernel, as its driver does before the hardware is asked."""
-        if self.fs.find(ALLOW_WRITES) == "off":
+        if self.fs.read_if_present(ALLOW_WRITES) == "off":
             raise refuse(errno.EPERM)
         self.fs.show(TAINTED, int(self.fs.read(TAINTED)) | 1 << TAINT_BIT)
         if register in self.kept:
@@ -71,7 +71,7 @@ class Registers:
     def _show_devices(self) -> None:
         """Have a device of each module for each CPU that is online, and no empty folder."""
         shutil.rmtree(self.kernel.host.root / "dev/cpu", ignore_errors=True)
-        for cpu in cpulist.parse(self.fs.read(f"{CPUS}/online")):
+        for cpu in parse_cpulist(self.fs.read(f"{CPUS}/online")):
             for name in self._loaded:
                 self.kernel.put(f"/dev/cpu/{cpu}/{name}", "answers come from the fake")
 

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import HOME
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel, refuse
 
 WAYS, CLASSES, UNLIMITED = 16, 16, 2048
@@ -76,7 +76,7 @@ class ResctrlGroups:
     def mount(self, options: str) -> None:
         self.options = options.split(",") if options else []
         default = Group({name: dict.fromkeys(self.domains, most) for name, most in self._resources()})
-        default.cpus = set(cpulist.parse(self.fs.read(f"{CPUS}/online")))
+        default.cpus = set(parse_cpulist(self.fs.read(f"{CPUS}/online")))
         default.tasks = set(self.threads)
         self.groups = {"": default}
         self._clear_words()
@@ -192,12 +192,12 @@ class ResctrlGroups:
         name, monitor = _split(path)
         group = self._group(name)
         try:
-            cpus = set(cpulist.parse(text))
+            cpus = set(parse_cpulist(text))
         except ValueError:
             raise self._refuse("Bad CPU list/mask") from None
-        if cpus and max(cpus) > max(cpulist.parse(self.fs.read(f"{CPUS}/possible"))):
+        if cpus and max(cpus) > max(parse_cpulist(self.fs.read(f"{CPUS}/possible"))):
             raise self._refuse("Bad CPU list/mask", errno.ERANGE)
-        if not cpus <= set(cpulist.parse(self.fs.read(f"{CPUS}/online"))):
+        if not cpus <= set(parse_cpulist(self.fs.read(f"{CPUS}/online"))):
             raise self._refuse("Can only assign online CPUs")
         if monitor is not None:
             if not cpus <= group.cpus:
@@ -253,9 +253,9 @@ class ResctrlGroups:
 
     def _follow_cpu(self, cpu: int, online: bool) -> None:
         """A CPU that goes offline leaves its group, and comes back to the default one."""
-        everybody = set(cpulist.parse(self.fs.read(f"{CPUS}/present")))
-        there = set(cpulist.parse(self.fs.read(f"{CPUS}/online")))
-        self.fs.show(f"{CPUS}/offline", cpulist.render(everybody - there))
+        everybody = set(parse_cpulist(self.fs.read(f"{CPUS}/present")))
+        there = set(parse_cpulist(self.fs.read(f"{CPUS}/online")))
+        self.fs.show(f"{CPUS}/offline", format_cpulist(everybody - there))
         for group in self.groups.values():
             group.cpus.discard(cpu)
             for monitor in group.monitors.values():
@@ -290,12 +290,12 @@ class ResctrlGroups:
         for name, group in self.groups.items():
             place = f"{HOME}/{name}".rstrip("/")
             self.kernel.put(f"{place}/schemata", "\n".join(_row(*item) for item in group.table.items()))
-            self.kernel.put(f"{place}/cpus_list", cpulist.render(group.cpus))
+            self.kernel.put(f"{place}/cpus_list", format_cpulist(group.cpus))
             self.kernel.put(f"{place}/mode", group.mode)
             self._put_tasks(place, group.tasks)
             (self.home / name / "mon_groups").mkdir()
             for one, monitor in group.monitors.items():
-                self.kernel.put(f"{place}/mon_groups/{one}/cpus_list", cpulist.render(monitor.cpus))
+                self.kernel.put(f"{place}/mon_groups/{one}/cpus_list", format_cpulist(monitor.cpus))
                 self._put_tasks(f"{place}/mon_groups/{one}", monitor.tasks)
 
     def _put_tasks(self, place: str, tasks: set[int]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import prove
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import prove_placement_of_service
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 UNIT = "/sys/fs/cgroup/system.slice/llama.service"
@@ -87,7 +87,7 @@ class Service:
         return self.now
 
     def prove(self, **options: Any) -> dict[str, Any]:
-        return dict(prove(Host(self.tree.fs), {"service": "llama.service", **options}, clock=self))
+        return dict(prove_placement_of_service(Host(self.tree.fs), {"service": "llama.service", **options}, clock=self))
 
     def judge(self, **options: Any) -> tuple[str, str]:
         """The only verdict, and its sentence."""

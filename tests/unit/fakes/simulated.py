@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import runner
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.switch import Variant
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import round_runner
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import witness
 
 
@@ -38,14 +38,16 @@ class Simulated:
         self.failures: list[str] = []
         self.begun: list[str] = []
         self.arm: Mapping[str, Any] = {}
-        self.variant = Variant(None, [])
+        self.variant = InstanceVariant(None, [])
 
     def take_over(self, patch: pytest.MonkeyPatch) -> None:
         """Have all runs measured here."""
-        patch.setattr(runner, "Switch", self._switch)
-        patch.setattr(runner, "Meter", lambda *dummy: self)
-        patch.setattr(runner.guard, "begin", lambda store, fs, unit: self.begun.append(unit))
-        patch.setattr(runner.application, "settle", lambda store, fs: self._settle())
+        patch.setattr(round_runner, "ArmSwitch", self._switch)
+        patch.setattr(round_runner, "Meter", lambda *dummy: self)
+        patch.setattr(
+            round_runner.restore_guard, "start_restore_guard", lambda store, fs, unit: self.begun.append(unit)
+        )
+        patch.setattr(round_runner.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self._settle())
 
     def _settle(self) -> Simulated:
         self.put_back += 1
@@ -57,16 +59,16 @@ class Simulated:
         self.target, self.starts = target, 0
         return self
 
-    def live(self, arm: Mapping[str, Any]) -> None:
-        """Have an arm."""
+    def apply_settings(self, arm: Mapping[str, Any]) -> None:
+        """Make an arm the present one, or raise its error in ``broken``."""
         self.arm = arm
         self.steps.append(("live", arm["name"]))
         if arm["name"] in self.broken:
             raise self.broken[arm["name"]]
 
-    def start(self, arm: Mapping[str, Any]) -> None:
-        """Start with an arm."""
-        self.live(arm)
+    def start_instance(self, arm: Mapping[str, Any]) -> None:
+        """Make an arm the present one by a start."""
+        self.apply_settings(arm)
         self.steps[-1] = ("start", arm["name"])
         self.starts += 1
 
@@ -74,21 +76,21 @@ class Simulated:
         """Return nothing: the meter does not look."""
 
     @property
-    def proven(self) -> str:
+    def settings_digest(self) -> str:
         """The settings of the arm."""
-        return self.digest()
+        return self.read_settings_digest()
 
-    def digest(self) -> str:
+    def read_settings_digest(self) -> str:
         """Return the settings of the arm."""
         return json.dumps(self.arm["settings"])
 
     # The meter
 
-    def warm_up(self) -> str:
+    def warm_up_and_report_instability(self) -> str:
         """Return that the pace is even."""
         return ""
 
-    def measure(
+    def measure_samples(
         self, where: dict[str, Any], requests: int, settings: str, digest: Any
     ) -> tuple[list[dict[str, Any]], str]:
         """Return samples as fast as this arm is."""

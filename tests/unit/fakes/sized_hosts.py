@@ -18,13 +18,14 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import discover
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import read_topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options, spec
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned, refusals
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import refusals, shared_host
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
 
@@ -50,8 +51,8 @@ class Sized(hosts.TreeFS):
     def read(self, path: str, limit: int = 1 << 20) -> str:
         return self.files.get(path) or super().read(path, limit)
 
-    def status(self, path: str) -> os.stat_result | None:
-        return os.stat(__file__) if path in self.files else super().status(path)
+    def read_status(self, path: str) -> os.stat_result | None:
+        return os.stat(__file__) if path in self.files else super().read_status(path)
 
 
 def sized(name: str, gib: int | None = None, thp: str = "always [madvise] never", **files: str) -> Sized:
@@ -71,19 +72,19 @@ def sized(name: str, gib: int | None = None, thp: str = "always [madvise] never"
 def role_options() -> dict[str, dict[str, Any]]:
     """Return the specification of every variable of a role."""
     known: dict[str, dict[str, Any]] = {}
-    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+    for path in ROOT.glob("roles/*/meta/main.yml"):
         known.update(yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"])
     return known
 
 
 def check_variables(variables: dict[str, Any]) -> None:
     """Hold variables against the argument specs of the roles, and instances against that of llama_server."""
-    assert variables.keys() <= role_options().keys()
+    assert sorted(variables.keys() - role_options().keys()) == []
     asked = {name: role_options()[name] for name in variables}
     said = ArgumentSpecValidator(asked).validate(deepcopy(variables)).error_messages
     assert said == [], said
-    for one in variables["llama_instances"]:
-        assert ArgumentSpecValidator(spec()).validate(dict(one)).error_messages == []
+    for one in variables["epyc_llama_instances"]:
+        assert ArgumentSpecValidator(Options.argument_spec()).validate(dict(one)).error_messages == []
 
 
 def check_text(text: str, variables: dict[str, Any]) -> None:
@@ -97,18 +98,18 @@ def check_text(text: str, variables: dict[str, Any]) -> None:
     assert re.search(r"(?i)\bcosts?\b", text)
 
 
-def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Service]:
+def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[InstancePlan]:
     """Plan the host and its instances from variables as plan.yml and site.yml do; each node must hold its part."""
-    intent = {name: variables[f"plan_{name}"] for name in ("housekeeping", "draft", "verify", "default")}
-    host_plan = plan(Intent.parse(intent), discover(fs))
+    intent = {name: variables[f"epyc_plan_{name}"] for name in ("housekeeping", "draft", "verify", "default")}
+    host_plan = build_plan(Intent.from_options(intent), read_topology(fs))
     assert host_plan.cannot == {} and host_plan.verify
     host = Host(fs, intent)
-    options = [Options.parse({"binary": "/usr/bin/llama-server", **one}) for one in variables["llama_instances"]]
-    refusals.refuse_what_two_have(options)
-    services: list[Service] = []
+    options = [Options.parse({"binary": "/usr/bin/llama-server", **one}) for one in variables["epyc_llama_instances"]]
+    refusals.require_distinct_names_and_ports(options)
+    services: list[InstancePlan] = []
     for one in options:
-        services.append(planned.plan_beside(host, one, NEW, [], services))
-    there = memory.read_free_memory(host, options[0], []).available
+        services.append(shared_host.plan_instance_among_others(LlamaEngine(), host, one, NEW, [], services))
+    there = free_memory.read_free_and_staged_memory(host, options[0], []).available
     for node, available in there.items():
         parts = [one.need.total / len(one.placement.nodes) for one in services if node in one.placement.nodes]
         assert sum(parts) < available

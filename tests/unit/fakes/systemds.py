@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import HOST_TOOL, UNIT_FOLDER
 
 
 class Systemd:
@@ -49,7 +49,7 @@ class Systemd:
     def run(self, command: Sequence[str]) -> str:
         if command[0] == "journalctl":
             return self.journal
-        if command[0].endswith(COMMAND):
+        if command[0].endswith(HOST_TOOL):
             self.calls.append(" ".join(["sovereign-epyc", *command[1:]]))
             if self.no_interpreter:
                 raise TuningError(f"{command[0]} cannot be started: No such file or directory.")

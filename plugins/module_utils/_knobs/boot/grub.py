@@ -1,25 +1,24 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot parameters on Debian and Ubuntu: a drop-in of ours beside the other files, and update-grub.
+"""Boot parameters on Debian and Ubuntu: a drop-in of this collection, and update-grub.
 
-grub-mkconfig reads /etc/default/grub and then /etc/default/grub.d/*.cfg as shell, in order of name. Ours comes late. It
-removes the parameters that it owns from what was set before it, so that each is there exactly once, and adds its own.
-Nothing else is changed, and without the drop-in everything is as the other files say.
+grub-mkconfig reads /etc/default/grub and then /etc/default/grub.d/*.cfg as shell, in the order of their names. The
+drop-in comes late. It removes the parameters that it owns from those of earlier files, so that each is there exactly
+once, and adds them with its own values. Without the drop-in, the parameters are those of the other files.
 
-An ordinary entry gets GRUB_CMDLINE_LINUX and then GRUB_CMDLINE_LINUX_DEFAULT, the entry for recovery the first alone.
-Ours go into the second: the entry for recovery is the way out of a parameter that the host does not boot with.
-Source: util/grub-mkconfig.in and util/grub.d/10_linux.in of GRUB, and Debian's changes to the latter, which sets
-GRUB_CMDLINE_LINUX_RECOVERY itself, so that nothing can be given back to that entry alone.
+An ordinary entry gets GRUB_CMDLINE_LINUX and then GRUB_CMDLINE_LINUX_DEFAULT, the entry for recovery only the first.
+The drop-in adds its parameters to the second, so that the entry for recovery boots without them. Source:
+util/grub-mkconfig.in and util/grub.d/10_linux.in of GRUB, and Debian's changes to the latter, which sets
+GRUB_CMDLINE_LINUX_RECOVERY itself, so that no parameter can be given back to that entry alone.
 """
 
 from __future__ import annotations
 
 from ..._errors import NotApplied, TuningError
-from ..._io import command, freeze, textfile
+from ..._io import command, disk_flush, textfile
 from ..._notation import cmdline
-from .dropin import DROP_IN, FOLDER, lost_lines, owned_by, text_of
+from .drop_in import DROP_IN, FOLDER, list_foreign_lines, parse_owned_settings, render_drop_in_if_needed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 MAIN = "/etc/default/grub"
 RESULT = "/boot/grub/grub.cfg"
 UPDATE = "/usr/sbin/update-grub"
-#: Sources the files that grub-mkconfig sources, in its order, except one; what the files print is ignored.
+#: Sources the files of grub-mkconfig in its order, except one, and prints two variables; other output is ignored.
 COLLECT = """\
 set -e
 root=$1
@@ -44,105 +43,117 @@ printf '%s\\0%s' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"
 
 
 class Grub:
-    """The parameters that grub-mkconfig will write, those that it has written, and our drop-in."""
+    """The settings that grub-mkconfig would write, the entries that it has written, and the drop-in."""
 
     name = "GRUB with update-grub"
-    remake = "run update-grub, or have the next run do it"
+    remake_hint = "run update-grub, or have the next run do it"
     quotes = True
 
     def __init__(
         self,
         root: str = "/",
-        run: Callable[[Sequence[str]], str] = command.run,
-        settle: Callable[[Sequence[str]], str | None] = freeze.settle,
+        run: Callable[[Sequence[str]], str] = command.run_command,
+        flush: Callable[[Sequence[str]], str | None] = disk_flush.flush_to_disk,
     ) -> None:
         self.root = root
         self.run = run
-        self.settle = settle
+        self.flush = flush
 
-    def configured(self) -> dict[str, str]:
-        """Return the settings that the present files make."""
-        return _settings(*self._collect(with_ours=True))
+    def read_configured_settings(self) -> dict[str, str]:
+        """Return the settings that the configuration files make together, the drop-in included."""
+        return _parse_settings(*self._evaluate_config_files(with_drop_in=True))
 
-    def entries(self) -> list[list[str]]:
-        """Return the words of each kernel entry of grub.cfg, except those for recovery."""
-        return linux_lines(self._result())
+    def list_parameters_by_entry(self) -> list[list[str]]:
+        """Return the parameters of each kernel entry of grub.cfg, without the entries for recovery."""
+        return parse_parameters_of_entries(self._read_grub_cfg())
 
-    def doubt(self) -> str:
-        """Return why our file is not what this version writes, an empty text where it is."""
-        text = textfile.read(self._drop_in)
-        if text is None or text == text_of(owned_by(text)):
+    def stale_drop_in_reason(self) -> str:
+        """Return why the drop-in must be written again, as after a change by hand; else an empty text."""
+        text = textfile.read_text(self._drop_in_path)
+        if text is None or text == render_drop_in_if_needed(parse_owned_settings(text)):
             return ""
         return f"{DROP_IN} was changed by hand, or is of another version; the next run writes it anew"
 
-    def given_back(self, originals: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Return what an undo makes of parameters, by name: what the other files say now, whatever they said once.
+    def settings_to_restore(self, originals: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Return the settings that an undo restores, by name: the present ones of the other files, not the originals.
 
-        These are the ones that the ledger knows, and those that our file owns, which needs no ledger for its undo.
+        It includes settings that the drop-in owns and the ledger does not know.
         """
-        others = self._others()
-        known = {cmdline.canonical(name) for name in originals}
-        names = [name for name in owned_by(textfile.read(self._drop_in) or "") if cmdline.canonical(name) not in known]
-        return {name: others.get(cmdline.canonical(name)) for name in [*originals, *names]}
-
-    def change(self, wanted: Mapping[str, str | None]) -> list[str]:
-        """Make settings, by name; all or nothing. Return remarks."""
-        before = textfile.read(self._drop_in)
-        owned = {cmdline.canonical(name): (name, text) for name, text in owned_by(before or "").items()}
-        owned.update({cmdline.canonical(name): (name, text) for name, text in wanted.items()})
-        # What other files set already is left out, so that what is given back to them leaves no drop-in.
-        in_both, ordinary = self._collect(with_ours=False)
-        others = _settings(in_both, ordinary)
-        ours = {name: text for key, (name, text) in owned.items() if others.get(key) != text}
-        set_here = [name for name in wanted if ours.get(name) is not None]
-        remarks = [*self._overwritten(before), *self._overridden(set_here, others, _settings(in_both))]
-        unfinished = textfile.under(self.root, f"{RESULT}.new")
-        clean = textfile.read(unfinished) is None
-        self._write(text_of(ours))
-        try:
-            self.run([UPDATE])
-            self._prove(wanted)
-        except TuningError:
-            # The undo of the run repairs grub.cfg; until then no later update-grub may use half of this.
-            self._write(before)
-            if clean:
-                textfile.remove(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
-            raise
-        return [*remarks, *self._in_recovery(ours), *self._not_for_good()]
-
-    def _overwritten(self, before: str | None) -> list[str]:
-        """Say what of our file and of grub.cfg is replaced though it was not ours, or is made anew."""
-        lost = lost_lines(before) if before is not None else []
-        gone = not self._result()
-        return [
-            *(
-                [
-                    f"{DROP_IN} held lines that are not ours, and are gone now: {lost}. Put yours into another file of "
-                    f"{FOLDER}."
-                ]
-                if lost
-                else []
-            ),
-            *([f"There was no {RESULT}, so update-grub made it from nothing."] if gone else []),
-        ]
-
-    def _overridden(self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]) -> list[str]:
-        """Say whose settings ours replace, and that the entry for recovery loses them too where it had them."""
-        keys = {name: cmdline.canonical(name) for name in names}
-        return [
-            f"{name} is also set by {self._who_sets(name)}, to '{others[key]}'. {DROP_IN} takes that out for as long "
-            f"as it is there{', also of the entry for recovery' if key in in_both else ''}."
-            for name, key in keys.items()
-            if key in others
-        ]
-
-    def _in_recovery(self, ours: Mapping[str, str | None]) -> list[str]:
-        """Say which parameters of ours the entry for recovery has, which it has from somebody else's script."""
-        lines = [_settings(" ".join(words)) for words in linux_lines(self._result(), recovery=True)]
+        others = _parse_settings(*self._evaluate_config_files(with_drop_in=False))
+        known = {cmdline.canonical_parameter_name(name) for name in originals}
         names = [
             name
-            for name, text in ours.items()
-            if text is not None and any(line.get(cmdline.canonical(name)) == text for line in lines)
+            for name in parse_owned_settings(textfile.read_text(self._drop_in_path) or "")
+            if cmdline.canonical_parameter_name(name) not in known
+        ]
+        return {name: others.get(cmdline.canonical_parameter_name(name)) for name in [*originals, *names]}
+
+    def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
+        """Make the wanted settings (None removes a parameter), all or none of them; return remarks for the user."""
+        before = textfile.read_text(self._drop_in_path)
+        owned = {
+            cmdline.canonical_parameter_name(name): (name, text)
+            for name, text in parse_owned_settings(before or "").items()
+        }
+        owned.update({cmdline.canonical_parameter_name(name): (name, text) for name, text in wanted.items()})
+        # Settings that equal those of other files are left out, so that an undo leaves no drop-in.
+        in_both, ordinary = self._evaluate_config_files(with_drop_in=False)
+        others = _parse_settings(in_both, ordinary)
+        added = {name: text for key, (name, text) in owned.items() if others.get(key) != text}
+        new_names = [name for name in wanted if added.get(name) is not None]
+        remarks = [
+            *self._overwritten_drop_in_messages(before),
+            *self._overridden_setting_messages(new_names, others, _parse_settings(in_both)),
+        ]
+        unfinished = textfile.path_in_tree(self.root, f"{RESULT}.new")
+        clean = textfile.read_text(unfinished) is None
+        self._write_drop_in(render_drop_in_if_needed(added))
+        try:
+            self.run([UPDATE])
+            self._require_settings_in_entries(wanted)
+        except TuningError:
+            # The rollback of the run repairs grub.cfg. Before that, no other update-grub may use these settings.
+            self._write_drop_in(before)
+            if clean:
+                textfile.remove_file(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
+            raise
+        return [*remarks, *self._recovery_entry_messages(added), *self._unflushed_messages()]
+
+    def _overwritten_drop_in_messages(self, old_drop_in: str | None) -> list[str]:
+        """Return a remark on foreign lines of the drop-in, which are lost, and one on a missing grub.cfg."""
+        lines = list_foreign_lines(old_drop_in) if old_drop_in is not None else []
+        messages = []
+        if lines:
+            messages.append(
+                f"{DROP_IN} held lines that are not ours, and are gone now: {lines}. Put yours into another file of "
+                f"{FOLDER}."
+            )
+        if not self._read_grub_cfg():
+            messages.append(f"There was no {RESULT}, so update-grub made it from nothing.")
+        return messages
+
+    def _overridden_setting_messages(
+        self, names: Sequence[str], elsewhere: Mapping[str, str], in_all_entries: Mapping[str, str]
+    ) -> list[str]:
+        """Return a remark on each parameter that another file sets too; the recovery entry may lose that setting."""
+        keys = {name: cmdline.canonical_parameter_name(name) for name in names}
+        return [
+            f"{name} is also set by {self._files_mentioning(name)}, to '{elsewhere[key]}'. {DROP_IN} takes that out "
+            f"for as long as it is there{', also of the entry for recovery' if key in in_all_entries else ''}."
+            for name, key in keys.items()
+            if key in elsewhere
+        ]
+
+    def _recovery_entry_messages(self, added: Mapping[str, str | None]) -> list[str]:
+        """Return a remark on each parameter that reached the recovery entry too, by a script of another program."""
+        lines = [
+            _parse_settings(" ".join(words))
+            for words in parse_parameters_of_entries(self._read_grub_cfg(), recovery=True)
+        ]
+        names = [
+            name
+            for name, text in added.items()
+            if text is not None and any(line.get(cmdline.canonical_parameter_name(name)) == text for line in lines)
         ]
         return [
             f"The entry for recovery in {RESULT} has {name} too, so it is no way out of it. Look for a script in "
@@ -150,83 +161,84 @@ class Grub:
             for name in names
         ]
 
-    def _not_for_good(self) -> list[str]:
-        why = self.settle([textfile.under(self.root, RESULT)])
-        return [freeze.waits(RESULT, why)] if why else []
+    def _unflushed_messages(self) -> list[str]:
+        reason = self.flush([textfile.path_in_tree(self.root, RESULT)])
+        return [disk_flush.unflushed_message(RESULT, reason)] if reason else []
 
-    def _prove(self, wanted: Mapping[str, str | None]) -> None:
-        """Compare the files and grub.cfg with what was written, and name the file that prevents it."""
-        configured = self.configured()
-        lines = [_settings(" ".join(words)) for words in self.entries()]
+    def _require_settings_in_entries(self, wanted: Mapping[str, str | None]) -> None:
+        """Raise NotApplied, with the file that prevents it, if the files or grub.cfg lack a wanted setting."""
+        configured = self.read_configured_settings()
+        lines = [_parse_settings(" ".join(words)) for words in self.list_parameters_by_entry()]
         if not lines:
             raise NotApplied(
                 f"update-grub succeeded, but {RESULT} has no entry of a Linux kernel. See that /boot is mounted and "
                 "holds a kernel, and that /etc/grub.d/10_linux may be executed."
             )
         for name, text in wanted.items():
-            key = cmdline.canonical(name)
+            key = cmdline.canonical_parameter_name(name)
             if configured.get(key) != text:
                 raise NotApplied(
-                    f"cmdline:{name}: wanted {_shown(text)}, and {self._who_sets(name, after=DROP_IN)}, which is read "
-                    f"after {DROP_IN}, makes it {_shown(configured.get(key))}. Take it out there."
+                    f"cmdline:{name}: wanted {_quote_value(text)}, and {self._files_mentioning(name, after=DROP_IN)}, "
+                    f"which is read after {DROP_IN}, makes it {_quote_value(configured.get(key))}. Take it out there."
                 )
             if any(line.get(key) != text for line in lines):
-                found = _shown(next(line.get(key) for line in lines if line.get(key) != text))
+                present = _quote_value(next(line.get(key) for line in lines if line.get(key) != text))
                 raise NotApplied(
-                    f"cmdline:{name}: update-grub succeeded, but {RESULT} does not have it: wanted {_shown(text)}, "
-                    f"found {found}. Look for a script in /etc/grub.d that does not use GRUB_CMDLINE_LINUX_DEFAULT."
+                    f"cmdline:{name}: update-grub succeeded, but {RESULT} does not have it: wanted "
+                    f"{_quote_value(text)}, found {present}. Look for a script in /etc/grub.d that does not use "
+                    "GRUB_CMDLINE_LINUX_DEFAULT."
                 )
 
-    def _who_sets(self, name: str, after: str = "") -> str:
-        """Return the files that name a parameter, for a sentence."""
+    def _files_mentioning(self, name: str, after: str = "") -> str:
+        """Return the files that contain the name of a parameter, as text for a sentence."""
         import os
 
         try:
-            names = sorted(os.listdir(textfile.under(self.root, FOLDER)))
+            names = sorted(os.listdir(textfile.path_in_tree(self.root, FOLDER)))
         except OSError:
             names = []
         paths = [MAIN, *(f"{FOLDER}/{file}" for file in names if file.endswith(".cfg"))]
-        spellings = {form for member in cmdline.members(name) for form in (member, cmdline.canonical(member))}
-        found = [
+        spellings = {
+            form
+            for member in cmdline.parameter_names_of_setting(name)
+            for form in (member, cmdline.canonical_parameter_name(member))
+        }
+        matching = [
             path
             for path in paths
             if path != DROP_IN
             and (not after or path > after)
-            and any(form in (textfile.read(textfile.under(self.root, path)) or "") for form in spellings)
+            and any(form in (textfile.read_text(textfile.path_in_tree(self.root, path)) or "") for form in spellings)
         ]
-        return " and ".join(found) or "another file"
+        return " and ".join(matching) or "another file"
 
-    def _collect(self, with_ours: bool) -> tuple[str, str]:
-        """Return what the files set for all entries, and what for those that are not for recovery."""
+    def _evaluate_config_files(self, with_drop_in: bool) -> tuple[str, str]:
+        """Run the configuration files; return the parameters for all entries, and those for ordinary entries only."""
         root = "" if self.root == "/" else self.root
-        printed = self.run(["sh", "-c", COLLECT, "sh", root, "" if with_ours else root + DROP_IN])
+        printed = self.run(["sh", "-c", COLLECT, "sh", root, "" if with_drop_in else root + DROP_IN])
         in_both, dummy, ordinary = printed.partition("\0")
         return in_both, ordinary
 
-    def _others(self) -> dict[str, str]:
-        """Return the settings that the files without ours make."""
-        return _settings(*self._collect(with_ours=False))
-
-    def _result(self) -> str:
-        return textfile.read(textfile.under(self.root, RESULT)) or ""
+    def _read_grub_cfg(self) -> str:
+        return textfile.read_text(textfile.path_in_tree(self.root, RESULT)) or ""
 
     @property
-    def _drop_in(self) -> str:
-        return textfile.under(self.root, DROP_IN)
+    def _drop_in_path(self) -> str:
+        return textfile.path_in_tree(self.root, DROP_IN)
 
-    def _write(self, text: str | None) -> None:
+    def _write_drop_in(self, text: str | None) -> None:
         if text is None:
-            textfile.remove(self._drop_in)
+            textfile.remove_file(self._drop_in_path)
         else:
-            textfile.replace(self._drop_in, text)
+            textfile.write_file(self._drop_in_path, text)
 
 
-def linux_lines(text: str, recovery: bool = False) -> list[list[str]]:
-    """Return the parameters, without the kernel's path, of the ordinary entries that 10_linux made, or for recovery."""
+def parse_parameters_of_entries(text: str, recovery: bool = False) -> list[list[str]]:
+    """Return the kernel parameters of the ordinary entries of 10_linux, or of those for recovery."""
     lines = []
     inside = for_recovery = False
     for row in text.splitlines():
-        words = cmdline.split(row)
+        words = cmdline.split_kernel_command_line(row)
         if row.startswith(("### BEGIN ", "### END ")):
             inside = row.startswith("### BEGIN ") and "10_linux" in row
         elif words and words[0] == "menuentry":
@@ -236,9 +248,9 @@ def linux_lines(text: str, recovery: bool = False) -> list[list[str]]:
     return lines
 
 
-def _settings(*lines: str) -> dict[str, str]:
-    return cmdline.settings(cmdline.split(" ".join(lines)))
+def _parse_settings(*lines: str) -> dict[str, str]:
+    return cmdline.parameters_to_settings(cmdline.split_kernel_command_line(" ".join(lines)))
 
 
-def _shown(text: str | None) -> str:
+def _quote_value(text: str | None) -> str:
     return "nothing" if text is None else f"'{text}'"

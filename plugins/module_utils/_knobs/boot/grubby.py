@@ -1,86 +1,91 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot parameters on the RHEL family: grubby, which edits every boot entry and what later kernels inherit.
+"""Boot parameters on the RHEL family: grubby, which changes every boot entry and the parameters of later kernels.
 
-Written after recorded output of grubby on RHEL 8 and 9 and its manual page; not run on such a host yet.
+Written after recorded output of grubby on RHEL 8 and 9 and its manual page; not yet run on such a host.
 """
 
 from __future__ import annotations
 
 from ..._errors import BadRequest, NotApplied
 from ..._io import command as host_command
-from ..._io import freeze
+from ..._io import disk_flush
 from ..._notation import cmdline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-#: What grubby writes: an entry for each kernel, or the configuration, and the variables of GRUB.
+#: The paths that grubby writes: the entries of kernels, the configuration, and the variables of GRUB.
 WRITES = ("/boot/loader/entries", "/boot/grub2/grub.cfg", "/boot/grub2/grubenv")
 
 
 class Grubby:
-    """The parameters of all boot entries, through grubby."""
+    """The parameters of all boot entries, read and changed by grubby."""
 
     name = "grubby"
-    remake = "see what 'grubby --info=ALL' shows"
+    remake_hint = "see what 'grubby --info=ALL' shows"
     quotes = False
 
     def __init__(
         self,
-        run: Callable[[Sequence[str]], str] = host_command.run,
-        settle: Callable[[Sequence[str]], str | None] = freeze.settle,
+        run: Callable[[Sequence[str]], str] = host_command.run_command,
+        flush: Callable[[Sequence[str]], str | None] = disk_flush.flush_to_disk,
     ) -> None:
         self.run = run
-        self.settle = settle
+        self.flush = flush
 
-    def configured(self) -> dict[str, str]:
+    def read_configured_settings(self) -> dict[str, str]:
         """Return the settings of the entry that boots next."""
-        entries = arguments(self.run(["grubby", "--info=DEFAULT"]))
-        return cmdline.settings(entries[0]) if entries else {}
+        entries = parse_grubby_info(self.run(["grubby", "--info=DEFAULT"]))
+        return cmdline.parameters_to_settings(entries[0]) if entries else {}
 
-    def entries(self) -> list[list[str]]:
-        """Return the words of each entry, those for rescue too: grubby changes all of them."""
-        return arguments(self.run(["grubby", "--info=ALL"]))
+    def list_parameters_by_entry(self) -> list[list[str]]:
+        """Return the parameters of each entry, including those for rescue, because grubby changes all entries."""
+        return parse_grubby_info(self.run(["grubby", "--info=ALL"]))
 
-    def doubt(self) -> str:
-        """Return an empty text: no file here is ours alone."""
+    def stale_drop_in_reason(self) -> str:
+        """Return an empty text, because grubby needs no drop-in."""
         return ""
 
-    def given_back(self, originals: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """Return what an undo makes of parameters: the originals, because nothing tells ours from those of others."""
+    def settings_to_restore(self, originals: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """Return the originals, because nothing shows which parameters other programs have set since."""
         return originals
 
-    def change(self, wanted: Mapping[str, str | None]) -> list[str]:
-        """Make settings, by name, in all entries. Return remarks."""
-        for command in commands(wanted, self.configured()):
+    def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
+        """Make the wanted settings in all entries (None removes a parameter); return remarks for the user."""
+        for command in build_grubby_commands(wanted, self.read_configured_settings()):
             self.run(command)
-        lines = [cmdline.settings(words) for words in self.entries()]
+        lines = [cmdline.parameters_to_settings(words) for words in self.list_parameters_by_entry()]
         for name, text in wanted.items():
-            if not lines or any(line.get(cmdline.canonical(name)) != text for line in lines):
+            if not lines or any(line.get(cmdline.canonical_parameter_name(name)) != text for line in lines):
                 raise NotApplied(
                     f"cmdline:{name}: grubby succeeded, but not every boot entry has it. See what 'grubby "
                     "--info=ALL' shows."
                 )
-        why = self.settle(WRITES)
-        return [freeze.waits(WRITES[0], why)] if why else []
+        reason = self.flush(WRITES)
+        return [disk_flush.unflushed_message(WRITES[0], reason)] if reason else []
 
 
-def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:
-    """Return the calls of grubby: one to take out every old parameter of the names, one to add the new ones in order.
+def build_grubby_commands(wanted: Mapping[str, str | None], present: Mapping[str, str]) -> list[list[str]]:
+    """Return the calls of grubby: one to remove the old parameters of these names, and one to add the new ones.
 
-    There are two calls, because grubby replaces a parameter that exists, so that the second hugepagesz would replace
-    the first.
+    One call would not do, because grubby replaces a parameter that exists: the second hugepagesz would replace the
+    first.
     """
-    old = [member for name in wanted for member in cmdline.members(cmdline.canonical(name))]
-    new = [word for name, text in wanted.items() if text is not None for word in cmdline.words_of(name, text)]
+    old = [
+        member
+        for name in wanted
+        for member in cmdline.parameter_names_of_setting(cmdline.canonical_parameter_name(name))
+    ]
+    new = [
+        word for name, text in wanted.items() if text is not None for word in cmdline.setting_to_parameters(name, text)
+    ]
     if any('"' in word for word in new):
         raise BadRequest("grubby cannot set a value with spaces, so this host cannot have it.")
     calls = []
-    if any(cmdline.canonical(name) in found for name in wanted):
+    if any(cmdline.canonical_parameter_name(name) in present for name in wanted):
         spellings = dict.fromkeys([*old, *(name for name in wanted if name not in cmdline.FAMILIES)])
         calls.append(["grubby", "--update-kernel=ALL", f"--remove-args={' '.join(spellings)}"])
     if new:
@@ -88,11 +93,11 @@ def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list
     return calls
 
 
-def arguments(text: str) -> list[list[str]]:
-    """Return the words of each entry that ``grubby --info`` shows; without the quotes around the whole."""
+def parse_grubby_info(text: str) -> list[list[str]]:
+    """Return the kernel parameters of each entry in the output of ``grubby --info``."""
     lines = []
     for row in text.splitlines():
         if row.startswith("args="):
             value = row[len("args=") :].strip()
-            lines.append(cmdline.split(value[1:-1] if value[:1] == '"' == value[-1:] else value))
+            lines.append(cmdline.split_kernel_command_line(value[1:-1] if value[:1] == '"' == value[-1:] else value))
     return lines

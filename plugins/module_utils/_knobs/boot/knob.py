@@ -1,21 +1,20 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of boot parameters: the command line of the next boot, where the parameters of others stay.
+"""The knob of boot parameters: parameters of the next boot's command line, without touching other parameters.
 
-Addresses: ``cmdline:isolcpus``; see _notation/cmdline.py for the values. They outlive a reboot, and
-take effect at one.
+Addresses: ``cmdline:isolcpus``; _notation/cmdline.py describes the values. They outlive a reboot, and take effect at
+the next one.
 """
 
 from __future__ import annotations
 
 from ..._errors import BadRequest, TuningError
 from ..._notation import cmdline
-from ..knob import Knob
+from ..protocol.knob import Knob
 from . import bootloader
-from .dropin import DROP_IN
-from .request import Request
+from .drop_in import DROP_IN
+from .request import BootRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,40 +23,38 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._io.kernelfs import KernelFS
-    from ..knob import Change, Settings, Words
+    from ..protocol.knob import Change, Settings, Words
     from .grub import Grub
     from .grubby import Grubby
 
     Loader = Union[Grub, Grubby]
 
 PREFIX = "cmdline:"
-#: COMMAND_LINE_SIZE on x86, without the zero at its end: the kernel silently cuts off the rest.
+#: The largest length of a command line: COMMAND_LINE_SIZE on x86 without the final zero byte.
 LONGEST = 2047
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the command line as a knob."""
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [CommandLine(host, options)]
 
 
-def describe(rest: str) -> Words:
-    """Return that it is a boot parameter; its name is its place."""
-    return "boot parameter", "", rest
+def describe_setting(address_rest: str) -> Words:
+    return "boot parameter", "", address_rest
 
 
-def shown(rest: str, text: str) -> str:
-    """Return the value of a parameter, which may have none."""
+def format_value(address_rest: str, text: str) -> str:
+    """Return the value of a parameter, or a text for a parameter without a value."""
     return text or "a flag without a value"
 
 
 class CommandLine(Knob):
-    """The parameters of the next boot."""
+    """The boot parameters of the next boot."""
 
     prefix = "cmdline"
-    lasting = True
+    outlives_reboot = True
 
     def __init__(
-        self, host: Host, options: Mapping[str, Any], find: Callable[[KernelFS], Loader] = bootloader.find
+        self, host: Host, options: Mapping[str, Any], find: Callable[[KernelFS], Loader] = bootloader.find_boot_loader
     ) -> None:
         self.host = host
         self.fs = host.fs
@@ -66,103 +63,107 @@ class CommandLine(Knob):
         self._loader: Loader | None = None
         self._remarks: list[str] = []
         self._entries: list[dict[str, str]] = []
-        self._doubt = ""
+        self._loader_stale_reason = ""
         self._seen: Settings = {}
         self._wanted: Settings | None = None
 
     @property
     def loader(self) -> Loader:
-        """The boot loader, looked for when it is first needed."""
         if self._loader is None:
             self._loader = self._find(self.fs)
         return self._loader
 
-    def wanted(self) -> Settings:
-        """Return the settings asked for, with CPUs for roles."""
+    def wanted_settings(self) -> Settings:
+        """Return the requested parameters, with roles expanded to CPUs."""
         parameters, absent = self.options.get("parameters", []), self.options.get("absent", [])
         if not parameters and not absent:
             raise BadRequest("Nothing is requested. Set parameters or absent.")
-        request = Request(self.host, parameters, absent)
+        request = BootRequest(self.host, parameters, absent)
         self._remarks = request.remarks
         self._wanted = {PREFIX + name: text for name, text in request.settings.items()}
-        self._check_length(request.settings)
+        self._refuse_too_long_command_line(request.settings)
         return dict(self._wanted)
 
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return what is configured for the next boot."""
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return the values that are configured for the next boot."""
         addresses = list(addresses)
-        # An undo that has nothing to undo must not fail on a host whose boot loader is unknown to us.
+        # An undo without boot parameters must not fail on a host with an unsupported boot loader.
         if not addresses:
             return {}
-        configured = self.loader.configured()
-        self._entries = [cmdline.settings(words) for words in self.loader.entries()]
-        self._doubt = self.loader.doubt()
-        self._seen = {address: configured.get(_key(address)) for address in addresses}
+        configured = self.loader.read_configured_settings()
+        self._entries = [cmdline.parameters_to_settings(words) for words in self.loader.list_parameters_by_entry()]
+        self._loader_stale_reason = self.loader.stale_drop_in_reason()
+        self._seen = {address: configured.get(_canonical_parameter_name(address)) for address in addresses}
         return dict(self._seen)
 
-    def live(self, addresses: Iterable[str]) -> Settings:
-        """Return what the running kernel was started with."""
-        running = cmdline.settings(cmdline.split(self.fs.read("/proc/cmdline")))
-        return {address: running.get(_key(address)) for address in addresses}
+    def read_live_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return the values with which the running kernel was started."""
+        running = cmdline.parameters_to_settings(cmdline.split_kernel_command_line(self.fs.read("/proc/cmdline")))
+        return {address: running.get(_canonical_parameter_name(address)) for address in addresses}
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare; every boot entry must have a setting too, not just the files that entries are made from."""
-        return wanted == found and not self.doubt(address, wanted)
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Return whether two values are equal and every boot entry has the wanted one."""
+        return wanted == found and not self.rewrite_reason(address, wanted)
 
-    def doubt(self, address: str, wanted: str | None) -> str:
-        """Return why the next boot may be another one than the files say."""
-        carried = [entry.get(_key(address)) == wanted for entry in self._entries]
-        return self._doubt if all(carried) and carried else f"not every boot entry has it; {self.loader.remake}"
+    def rewrite_reason(self, address: str, wanted: str | None) -> str:
+        """Return why the next boot may lack a configured setting; an empty text if it cannot."""
+        if self._entries and all(entry.get(_canonical_parameter_name(address)) == wanted for entry in self._entries):
+            return self._loader_stale_reason
+        return f"not every boot entry has it; {self.loader.remake_hint}"
 
-    def gone(self, address: str) -> str | None:
-        """Return why boot parameters cannot be reached: another boot loader now, or a file of ours that is damaged."""
+    def unreachable_reason(self, address: str) -> str | None:
+        """Return the reason if the boot loader is unsupported or the drop-in is damaged, else None."""
         try:
-            self.loader.doubt()
+            self.loader.stale_drop_in_reason()
         except TuningError as error:
             return str(error)
         return None
 
-    def given_back(self, originals: Settings) -> Settings:
-        """Return what others set now, where that is known beside ours, and not what they set once."""
-        if not originals and self.fs.status(DROP_IN) is None:
+    def settings_to_restore(self, originals: Settings) -> Settings:
+        """Return what the other files of the boot loader set now, if they can be read, else the originals."""
+        if not originals and self.fs.read_status(DROP_IN) is None:
             return {}
-        names = {_name(address): text for address, text in originals.items()}
+        names = {_parameter_name(address): text for address, text in originals.items()}
         try:
-            return {PREFIX + name: text for name, text in self.loader.given_back(names).items()}
+            return {PREFIX + name: text for name, text in self.loader.settings_to_restore(names).items()}
         except TuningError:
             return originals
 
-    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
-        """Compare what runs; boot entries are about the next boot."""
+    def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+        """Return whether the running kernel has the wanted value; boot entries do not count."""
         return wanted == live
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Make all of them at once."""
-        self._remarks += self.loader.change({change.address[len(PREFIX) :]: change.after for change in changes})
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        self._remarks += self.loader.apply_settings({change.address[len(PREFIX) :]: change.after for change in changes})
 
-    def remarks(self) -> list[str]:
-        """Return the risks of the request, and the files whose settings were overridden."""
-        return self._remarks
-
-    def facts(self) -> dict[str, object]:
-        """Return what runs, what is configured and what waits for a reboot."""
+    def module_facts(self) -> dict[str, object]:
+        """Return running and configured parameters, and the names of those that wait for a reboot."""
         target = self._seen if self._wanted is None else self._wanted
-        running = self.live(target)
-        pending = [_name(address) for address in target if running[address] != target[address]]
+        running = self.read_live_settings(target)
+        pending = [_parameter_name(address) for address in target if running[address] != target[address]]
         return {
-            "running": {_name(address): text for address, text in running.items()},
-            "configured": {_name(address): text for address, text in target.items()},
+            "running": {_parameter_name(address): text for address, text in running.items()},
+            "configured": {_parameter_name(address): text for address, text in target.items()},
             "pending": pending,
             "reboot_required": bool(pending),
         }
 
-    def _check_length(self, settings: Settings) -> None:
-        """Refuse a line that the kernel would cut off at its end."""
-        mine = [word for name, text in settings.items() if text is not None for word in cmdline.words_of(name, text)]
-        keys = {cmdline.canonical(name) for name in settings}
-        for words in self.loader.entries():
-            others = [word for word in words if cmdline.setting_of(cmdline.parse(word)[0]) not in keys]
-            length = len(" ".join(["BOOT_IMAGE=" + "-" * 64, *others, *mine]))
+    def _refuse_too_long_command_line(self, settings: Settings) -> None:
+        """Refuse a command line that the kernel would truncate."""
+        new = [
+            word
+            for name, text in settings.items()
+            if text is not None
+            for word in cmdline.setting_to_parameters(name, text)
+        ]
+        keys = {cmdline.canonical_parameter_name(name) for name in settings}
+        for words in self.loader.list_parameters_by_entry():
+            others = [
+                word
+                for word in words
+                if cmdline.setting_name_of_parameter(cmdline.split_kernel_parameter(word)[0]) not in keys
+            ]
+            length = len(" ".join(["BOOT_IMAGE=" + "-" * 64, *others, *new]))
             if length > LONGEST:
                 raise BadRequest(
                     f"The command line would have about {length} characters, and the kernel takes {LONGEST}: it would "
@@ -170,9 +171,9 @@ class CommandLine(Knob):
                 )
 
 
-def _name(address: str) -> str:
+def _parameter_name(address: str) -> str:
     return address[len(PREFIX) :]
 
 
-def _key(address: str) -> str:
-    return cmdline.canonical(_name(address))
+def _canonical_parameter_name(address: str) -> str:
+    return cmdline.canonical_parameter_name(_parameter_name(address))

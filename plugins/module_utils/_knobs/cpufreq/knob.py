@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob for governors, frequency limits, fixed speeds, boost and energy preference, per cpufreq policy.
+"""The knob for governors, frequency limits, fixed speeds, boost and energy preference of each cpufreq policy.
 
 Addresses: ``cpufreq:boost``, ``cpufreq:policy0/scaling_governor``, ``cpufreq:policy0/boost`` and so on, by the kernel's
-file names; frequencies are in kHz. A policy's boost is one address whether the kernel calls its file boost or cpb.
+file names; frequencies are in kHz. The boost of a policy is one address, whether the kernel's file is boost or cpb.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from __future__ import annotations
 import time
 
 from ..._errors import BadRequest
-from ..._notation.cpulist import render
-from .. import owners
-from ..knob import Knob
+from ..._notation.cpulist import format_cpulist
+from .. import competing_programs
+from ..protocol.knob import Knob
 from . import policy as cpufreq_policy
 from . import rules
 from .policy import BOOST, EPP, GOVERNOR, HOME, MAX, MIN, SPEED
@@ -26,18 +25,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings, Words
+    from ..protocol.knob import Change, Settings, Words
     from .policy import Policy
 
 MACHINE_BOOST = "cpufreq:boost"
 KEYS = ("governor", "min", "max", "speed", "boost", "epp")
 FREQUENCIES = ("min", "max", "speed")
-#: The kernel keeps kHz, but reaches some through performance levels; what differs by less is the same.
+#: Frequencies that differ by less than this fraction are equal, because the kernel rounds kHz to performance levels.
 TOLERANCE = 1000
-#: How long, in seconds, new limits may take to show, on a busy host too, and how often to look.
-PATIENCE = 5.0
-GLANCE = 0.01
-
+#: Seconds that new limits may take to show on a busy host, and seconds between two reads of the files.
+PATIENCE, INTERVAL = 5.0, 0.01
 
 TITLES = {
     BOOST: "boost",
@@ -49,43 +46,39 @@ TITLES = {
 }
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the policies as a knob."""
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [CpuFreq(host, options.get("settings") or [])]
 
 
-def describe(rest: str) -> Words:
-    """Return what a file of a policy is, for people."""
-    policy, file = split(f"cpufreq:{rest}")
+def describe_setting(address_rest: str) -> Words:
+    policy, file = split_address(f"cpufreq:{address_rest}")
     what = TITLES.get(file, file)
     return (what, "policy", int(policy[len("policy") :])) if policy else (f"{what} of the machine", "", None)
 
 
-def shown(rest: str, text: str) -> str:
-    """Return a frequency in GHz."""
-    if rest.endswith(("_freq", "scaling_setspeed")) and text.isdecimal():
+def format_value(address_rest: str, text: str) -> str:
+    """Return a frequency in GHz, any other value as it is."""
+    if address_rest.endswith(("_freq", "scaling_setspeed")) and text.isdecimal():
         return f"{int(text) / 1e6:g} GHz"
     return text
 
 
-def split(address: str) -> tuple[str, str]:
-    """Return the policy and the file of an address; no policy for the switch of the whole machine."""
+def split_address(address: str) -> tuple[str, str]:
+    """Return the policy and the file of an address; an empty policy for the switch of the whole machine."""
     policy, dummy, file = address[len("cpufreq:") :].rpartition("/")
     return policy, file
 
 
-class Asked:
-    """One value that an entry asks for; ``what`` is how the user said it."""
+class RequestedValue:
+    """One value that an entry requests; ``source`` is the text of the entry for messages."""
 
-    __slots__ = ("value", "what")
-
-    def __init__(self, value: Any, what: str) -> None:
+    def __init__(self, value: Any, source: str) -> None:
         self.value = value
-        self.what = what
+        self.source = source
 
 
 class CpuFreq(Knob):
-    """All policies of a host."""
+    """All cpufreq policies of a host."""
 
     prefix = "cpufreq"
 
@@ -95,88 +88,87 @@ class CpuFreq(Knob):
         self.settings = settings
         self._remarks: list[str] = []
 
-    # The protocol
-
-    def wanted(self) -> Settings:
-        """Expand the request to files of policies, refusing what driver and kernel cannot express."""
+    def wanted_settings(self) -> Settings:
+        """Return the wanted files of policies, refusing values that driver and kernel cannot express."""
         self._remarks = []
         if not self.settings:
             return {}
-        by_policy = self._per_policy(self._per_cpu())
-        policies = [cpufreq_policy.read(self.fs, name) for name in by_policy]
+        by_policy = self._requested_values_by_policy(self._requested_values_by_cpu())
+        policies = [cpufreq_policy.read_policy(self.fs, name) for name in by_policy]
         wanted: Settings = {}
         for policy in policies:
-            ask = by_policy[policy.name]
-            files = rules.plan(policy, ask, self._remarks)
+            files = rules.plan_policy_files(policy, by_policy[policy.name], self._remarks)
             wanted.update({f"cpufreq:{policy.name}/{file}": text for file, text in files.items()})
-        wanted.update(self._boosts(policies, by_policy))
+        wanted.update(self._wanted_boost_settings(policies, by_policy))
         self._remarks = list(dict.fromkeys(self._remarks))
-        self._remarks += owners.tuned(self.fs, "governors and frequencies")
-        self._remarks += owners.power_profiles(self.fs)
+        self._remarks += competing_programs.running_tuned_remarks(self.fs, "governors and frequencies")
+        self._remarks += competing_programs.running_power_profiles_remarks(self.fs)
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return what the files hold; None where one is absent, or all CPUs of its policy are offline."""
-        return {address: self._read(*split(address)) for address in addresses}
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return the contents of the files; None for a missing file, and for a policy without online CPUs."""
+        return {address: self._read_file(*split_address(address)) for address in addresses}
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Boost first because it moves the limits, then governors, then what depends on them, and speeds last."""
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        """Write boost first because it moves the limits, then governors, preferences and limits, and speeds last."""
         by_policy: dict[str, dict[str, Change]] = {}
         for change in changes:
-            policy, file = split(change.address)
+            policy, file = split_address(change.address)
             by_policy.setdefault(policy, {})[file] = change
         boosts = {policy: files[BOOST].after for policy, files in by_policy.items() if policy and BOOST in files}
         machine = by_policy.pop("", {}).get(BOOST)
         if machine is not None and machine.after is not None:
-            # It switches every policy; those that were off and are not asked for go back to that.
-            off = [name for name in cpufreq_policy.names(self.fs) if self._read(name, BOOST) == "0"]
+            # The switch of the machine turns on every policy, so policies that were off are turned off again.
+            off = [name for name in cpufreq_policy.list_policies(self.fs) if self._read_file(name, BOOST) == "0"]
             self.fs.write(cpufreq_policy.GLOBAL_BOOST, machine.after)
             boosts = {**dict.fromkeys(off, "0"), **boosts}
         for policy, after in boosts.items():
             self._write_boost(policy, after)
         for file in (GOVERNOR, EPP):
             for policy, files in by_policy.items():
-                self._write(policy, file, files.get(file))
+                self._write_file(policy, file, files.get(file))
         written: list[Change] = []
         try:
             for policy, files in by_policy.items():
-                for change in self._limits_in_order(policy, files):
-                    self._write(*split(change.address), change)
+                for change in self._order_limits(policy, files):
+                    self._write_file(*split_address(change.address), change)
                     written.append(change)
-                self._write(policy, SPEED, files.get(SPEED))
+                self._write_file(policy, SPEED, files.get(SPEED))
         finally:
-            self._wait_for(written)
+            self._wait_for_limits(written)
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Frequencies that differ by less than a thousandth are the same."""
-        if split(address)[1] in (MIN, MAX, SPEED) and wanted and found and wanted.isdecimal() and found.isdecimal():
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Return whether two values are equal; frequencies may differ by less than a thousandth."""
+        if (
+            split_address(address)[1] in (MIN, MAX, SPEED)
+            and wanted
+            and found
+            and wanted.isdecimal()
+            and found.isdecimal()
+        ):
             return abs(int(wanted) - int(found)) * TOLERANCE < int(wanted)
         return wanted == found
 
-    def gone(self, address: str) -> str | None:
-        """A policy sleeps while all its CPUs are offline, and vanishes with its driver; nothing may tell its boost."""
-        policy, file = split(address)
+    def unreachable_reason(self, address: str) -> str | None:
+        """Return the reason if a policy does not exist or has no online CPU, or if boost is unreadable; else None."""
+        policy, file = split_address(address)
         if not policy:
             return None
         if not self.fs.is_dir(f"{HOME}/{policy}"):
             return f"there is no {policy} any more; the cpufreq driver was changed or unloaded"
-        cpus = cpufreq_policy.cpus_of(self.fs, policy)
+        cpus = cpufreq_policy.read_online_cpus(self.fs, policy)
         if not cpus:
             return f"the CPUs of {policy} are offline"
-        return (cpufreq_policy.why_boost_is_unseen(self.fs, policy, cpus) if file == BOOST else "") or None
+        return (cpufreq_policy.unreadable_boost_reason(self.fs, policy, cpus) if file == BOOST else "") or None
 
-    def remarks(self) -> list[str]:
-        """Return what a person should know though nothing failed."""
-        return self._remarks
+    def module_facts(self) -> dict[str, object]:
+        return {
+            "driver": self.host.topology.cpufreq_driver,
+            "amd_pstate": self.fs.read_if_present(cpufreq_policy.PSTATE_STATUS),
+        }
 
-    def facts(self) -> dict[str, object]:
-        """Return the driver, and the mode of amd-pstate."""
-        return {"driver": self.host.topology.cpufreq_driver, "amd_pstate": self.fs.find(cpufreq_policy.PSTATE_STATUS)}
-
-    # What is asked
-
-    def _per_cpu(self) -> dict[int, dict[str, Asked]]:
-        asked: dict[int, dict[str, Asked]] = {}
+    def _requested_values_by_cpu(self) -> dict[int, dict[str, RequestedValue]]:
+        requested: dict[int, dict[str, RequestedValue]] = {}
         for setting in self.settings:
             values = {key: setting[key] for key in KEYS if setting.get(key) is not None}
             text = str(setting["cpus"])
@@ -185,116 +177,120 @@ class CpuFreq(Knob):
             for key, value in values.items():
                 if key in FREQUENCIES:
                     value = cpufreq_policy.parse_frequency(value, key)
-                item = Asked(value, f"{key}={values[key]} for {text}")
-                for cpu in self.host.cpus(text):
-                    other = asked.setdefault(cpu, {}).setdefault(key, item)
+                item = RequestedValue(value, f"{key}={values[key]} for {text}")
+                for cpu in self.host.parse_cpus(text):
+                    other = requested.setdefault(cpu, {}).setdefault(key, item)
                     if other.value != value:
                         raise BadRequest(
-                            f"CPU {cpu} is asked for two values: {other.what}, and {item.what}. Let the sets of CPUs "
-                            "not overlap."
+                            f"CPU {cpu} is asked for two values: {other.source}, and {item.source}. Let the sets of "
+                            "CPUs not overlap."
                         )
-        return asked
+        return requested
 
-    def _per_policy(self, asked: Mapping[int, Mapping[str, Asked]]) -> dict[str, dict[str, Any]]:
-        """Return what is asked of each policy, refusing one whose CPUs are asked for different things."""
+    def _requested_values_by_policy(
+        self, requested: Mapping[int, Mapping[str, RequestedValue]]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the requested values of each policy, refusing a policy whose CPUs have different requests."""
         by_policy: dict[str, dict[str, Any]] = {}
-        left = set(asked)
-        for name in cpufreq_policy.names(self.fs):
-            cpus = cpufreq_policy.cpus_of(self.fs, name)
+        left = set(requested)
+        for name in cpufreq_policy.list_policies(self.fs):
+            cpus = cpufreq_policy.read_online_cpus(self.fs, name)
             if left.isdisjoint(cpus):
                 continue
             left.difference_update(cpus)
-            mine = asked[next(cpu for cpu in cpus if cpu in asked)]
+            values = requested[next(cpu for cpu in cpus if cpu in requested)]
             for cpu in cpus:
-                _refuse_split_policy(name, cpus, cpu, mine, asked.get(cpu, {}))
-            by_policy[name] = {key: item.value for key, item in mine.items()}
+                _refuse_differing_values_in_policy(name, cpus, cpu, values, requested.get(cpu, {}))
+            by_policy[name] = {key: item.value for key, item in values.items()}
         if left:
-            raise BadRequest(self._why_no_policy(left))
+            raise BadRequest(self._missing_policy_message(left))
         return by_policy
 
-    def _why_no_policy(self, cpus: Iterable[int]) -> str:
+    def _missing_policy_message(self, cpus: Iterable[int]) -> str:
         reason = "no cpufreq driver is bound to them"
-        if self.fs.find(cpufreq_policy.PSTATE_STATUS) == "disable":
+        if self.fs.read_if_present(cpufreq_policy.PSTATE_STATUS) == "disable":
             reason = f"amd-pstate is switched off; write 'active' to {cpufreq_policy.PSTATE_STATUS}"
         return (
-            f"CPUs {render(cpus)} have no cpufreq policy in {HOME}: {reason}. Enable P-states and CPPC in the BIOS; a "
-            "virtual machine usually has none, because the frequency belongs to its host."
+            f"CPUs {format_cpulist(cpus)} have no cpufreq policy in {HOME}: {reason}. Enable P-states and CPPC in the "
+            "BIOS; a virtual machine usually has none, because the frequency belongs to its host."
         )
 
-    def _boosts(self, policies: Sequence[Policy], by_policy: Mapping[str, Mapping[str, Any]]) -> Settings:
-        asked = {name: ask["boost"] for name, ask in by_policy.items() if "boost" in ask}
-        if not asked:
+    def _wanted_boost_settings(
+        self, policies: Sequence[Policy], by_policy: Mapping[str, Mapping[str, Any]]
+    ) -> Settings:
+        boosts = {name: values["boost"] for name, values in by_policy.items() if "boost" in values}
+        if not boosts:
             return {}
-        others = [name for name in cpufreq_policy.names(self.fs) if name not in by_policy]
-        online = [name for name in others if cpufreq_policy.cpus_of(self.fs, name)]
-        everyone = [*policies, *(cpufreq_policy.read(self.fs, name) for name in online)]
-        machine = self.fs.find(cpufreq_policy.GLOBAL_BOOST)
-        # A check loads no kernel module; a run has it, where the role prerequisites came before.
-        reasons = (cpufreq_policy.why_boost_is_unseen(self.fs, policy.name, policy.cpus) for policy in policies)
-        unseen = next(filter(None, reasons), "") if self.fs.read_only else ""
-        wanted = rules.plan_boost(everyone, asked, machine, bool(unseen))
-        if unseen and wanted.keys() != {BOOST}:
+        others = [name for name in cpufreq_policy.list_policies(self.fs) if name not in by_policy]
+        online = [name for name in others if cpufreq_policy.read_online_cpus(self.fs, name)]
+        all_policies = [*policies, *(cpufreq_policy.read_policy(self.fs, name) for name in online)]
+        machine = self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
+        # Check mode loads no kernel module; in a run, the role epyc_prerequisites has loaded the module msr before.
+        reasons = (cpufreq_policy.unreadable_boost_reason(self.fs, policy.name, policy.cpus) for policy in policies)
+        hidden = next(filter(None, reasons), "") if self.fs.read_only else ""
+        wanted = rules.plan_boost(all_policies, boosts, machine, bool(hidden))
+        if hidden and wanted.keys() != {BOOST}:
             self._remarks.append(
-                f"What boost the CPUs have is not known yet: {unseen}. The role prerequisites loads it."
+                f"What boost the CPUs have is not known yet: {hidden}. The role epyc_prerequisites loads it."
             )
         return {MACHINE_BOOST if name == BOOST else f"cpufreq:{name}/{BOOST}": text for name, text in wanted.items()}
 
-    # Files
-
-    def _read(self, policy: str, file: str) -> str | None:
+    def _read_file(self, policy: str, file: str) -> str | None:
         if not policy:
-            return self.fs.find(cpufreq_policy.GLOBAL_BOOST)
+            return self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
         if file == BOOST:
-            return cpufreq_policy.boost_of(self.fs, policy, cpufreq_policy.cpus_of(self.fs, policy))
-        return cpufreq_policy.find(self.fs, policy, file)
+            return cpufreq_policy.read_boost(self.fs, policy, cpufreq_policy.read_online_cpus(self.fs, policy))
+        return cpufreq_policy.read_policy_file(self.fs, policy, file)
 
-    def _write(self, policy: str, file: str, change: Change | None) -> None:
-        # None is for a speed under a governor that has none: the governor took it away.
+    def _write_file(self, policy: str, file: str, change: Change | None) -> None:
+        # The wanted value None is a speed under a governor without speeds, which removes the speed by itself.
         if change is not None and change.after is not None:
             self.fs.write(f"{HOME}/{policy}/{file}", change.after)
 
-    def _limits_in_order(self, policy: str, files: Mapping[str, Change]) -> list[Change]:
-        """On the way up the upper limit goes first, on the way down the lower one, so that they never cross."""
-        now = cpufreq_policy.number(self.fs, policy, MAX)
+    def _order_limits(self, policy: str, files: Mapping[str, Change]) -> list[Change]:
+        """Return the limits in an order in which min never exceeds max: max first upwards, min first downwards."""
+        present = cpufreq_policy.read_policy_number(self.fs, policy, MAX)
         high = files.get(MAX)
-        upwards = high is None or high.after is None or now is None or int(high.after) >= now
+        upwards = high is None or high.after is None or present is None or int(high.after) >= present
         return [files[file] for file in ((MAX, MIN) if upwards else (MIN, MAX)) if file in files]
 
-    def _wait_for(self, limits: Sequence[Change]) -> None:
-        """Wait until limits show, because the kernel takes a new one over in a work queue, after the write returned.
+    def _wait_for_limits(self, limits: Sequence[Change]) -> None:
+        """Wait until files show the new limits, which the kernel applies in a work queue after the write returned.
 
-        Also when a later write failed: what to put back is found by reading, which must not read what is about to
-        change. A limit that the kernel clamps never shows; that is for the proof to say.
+        A rollback after a failed write waits too, because it reads the files to find what to restore. A limit that the
+        kernel clamps never shows, which the read-back reports.
         """
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and any(
-            not self.same(change.address, change.after, self._read(*split(change.address))) for change in limits
+            not self.values_equal(change.address, change.after, self._read_file(*split_address(change.address)))
+            for change in limits
         ):
-            time.sleep(GLANCE)
+            time.sleep(INTERVAL)
 
     def _write_boost(self, policy: str, after: str | None) -> None:
-        """Write each boost file that exists, until boost is as wanted.
+        """Write each boost file that exists until boost is as wanted.
 
-        The kernel ignores a write to ``boost`` of what that file shows, also when ``cpb`` was written since; and it
-        refuses both where the switch of the whole machine, which was written before, already did it.
+        The kernel ignores a write to ``boost`` of the value that this file shows, even if ``cpb`` was written since. It
+        refuses a write to both files if the switch of the whole machine, which is written before, has made the change
+        already.
         """
         for file in (BOOST, "cpb"):
-            if self._read(policy, BOOST) != after and after is not None and self._has(policy, file):
+            exists = cpufreq_policy.read_policy_file(self.fs, policy, file) is not None
+            if exists and after is not None and self._read_file(policy, BOOST) != after:
                 self.fs.write(f"{HOME}/{policy}/{file}", after)
 
-    def _has(self, policy: str, file: str) -> bool:
-        return cpufreq_policy.find(self.fs, policy, file) is not None
 
-
-def _refuse_split_policy(
-    name: str, cpus: Sequence[int], cpu: int, mine: Mapping[str, Asked], other: Mapping[str, Asked]
+def _refuse_differing_values_in_policy(
+    name: str, cpus: Sequence[int], cpu: int, first: Mapping[str, RequestedValue], other: Mapping[str, RequestedValue]
 ) -> None:
+    """Raise BadRequest if a CPU of a policy has other requested values than the first CPU."""
     for key in KEYS:
-        one, two = mine.get(key), other.get(key)
-        if (one and one.value) != (two and two.value):
-            said = [item.what for item in (one, two) if item is not None]
+        items = [first.get(key), other.get(key)]
+        values = [item and item.value for item in items]
+        if values[0] != values[1]:
+            sources = [item.source for item in items if item is not None]
             raise BadRequest(
-                f"CPUs {render(cpus)} change their frequency together ({name}), but CPU {cpu} is asked for another "
-                f"{key} than the rest: {' against '.join(said)}{'' if len(said) > 1 else ' against nothing'}. Ask the "
-                "same of all of them."
+                f"CPUs {format_cpulist(cpus)} change their frequency together ({name}), but CPU {cpu} is asked for "
+                f"another {key} than the rest: {' against '.join(sources)}{'' if all(items) else ' against nothing'}. "
+                "Ask the same of all of them."
             )

@@ -1,20 +1,18 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What each cpufreq driver can express of what is asked, as pure functions of policies that were read before.
+"""Which requested values each cpufreq driver can express, as pure functions of policies that were read before.
 
-The kernel takes much that it cannot do and does something else silently: a speed above the highest P-state becomes
-that P-state, a limit between two P-states becomes the lower one. All of that is refused here, with the nearest thing
-that works.
-Sources: drivers/cpufreq/cpufreq.c, cpufreq_userspace.c, acpi-cpufreq.c and amd-pstate.c of the Linux kernel, and what
-the real acpi-cpufreq answered in the lab.
+The kernel accepts values that it cannot apply, and silently applies others: a speed above the highest P-state becomes
+that P-state, and a limit between two P-states becomes the lower one. Such values are refused here, and the message
+names the nearest value that works. Sources: drivers/cpufreq/cpufreq.c, cpufreq_userspace.c, acpi-cpufreq.c and
+amd-pstate.c of the Linux kernel, and the answers of the real acpi-cpufreq in the lab.
 """
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from .policy import BASE, BOOST, EPP, GOVERNOR, HIGHEST, LOWEST, MAX, MIN, SPEED, show
+from .policy import BASE, BOOST, EPP, GOVERNOR, HIGHEST, LOWEST, MAX, MIN, SPEED, format_frequency
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,23 +28,24 @@ ACPI, ACTIVE, PASSIVE = "acpi-cpufreq", "amd-pstate-epp", "amd-pstate"
 USERSPACE, PERFORMANCE, POWERSAVE = "userspace", "performance", "powersave"
 
 
-def plan(policy: Policy, ask: Mapping[str, Any], remarks: list[str]) -> Files:
-    """Return the wanted files of one policy, without boost. Raises BadRequest for what the driver cannot do."""
+def plan_policy_files(policy: Policy, requested: Mapping[str, Any], remarks: list[str]) -> Files:
+    """Return the wanted files of one policy without boost. Raises BadRequest for values the driver cannot express."""
     files: Files = {}
-    governor = ask.get("governor") or (USERSPACE if ask.get("speed") else None)
+    governor = requested.get("governor") or (USERSPACE if requested.get("speed") else None)
     if governor:
-        _check_governor(policy, governor, ask.get("speed"))
+        _refuse_impossible_governor(policy, governor, requested.get("speed"))
         files[GOVERNOR] = governor
         if policy.speed is not None and governor != USERSPACE:
-            files[SPEED] = None  # It goes with the governor; wanted, so that the ledger remembers it.
-    _plan_limits(policy, ask, files, remarks)
-    if ask.get("speed"):
-        _plan_speed(policy, ask, files, remarks)
-    _plan_preference(policy, governor or policy.governor, ask, files)
+            # The speed ends with the governor; None is wanted, so that the ledger stores the original.
+            files[SPEED] = None
+    _plan_limits(policy, requested, files, remarks)
+    if requested.get("speed"):
+        _plan_speed(policy, requested, files, remarks)
+    _plan_preference(policy, governor or policy.governor, requested, files)
     return files
 
 
-def _check_governor(policy: Policy, governor: str, speed: object) -> None:
+def _refuse_impossible_governor(policy: Policy, governor: str, speed: object) -> None:
     if speed and policy.driver == ACTIVE:
         raise BadRequest(
             f"{policy}: {ACTIVE}, which is amd-pstate in active mode, has no fixed speed. Set min and max to the same "
@@ -73,96 +72,99 @@ def _check_governor(policy: Policy, governor: str, speed: object) -> None:
     )
 
 
-def _plan_limits(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
+def _plan_limits(policy: Policy, requested: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
     low, high = policy.min, policy.max
-    if ask.get("max"):
-        high = _frequency(policy, "max", ask["max"], ask.get("boost"))
+    if requested.get("max"):
+        high = _resolve_frequency(policy, "max", requested["max"], requested.get("boost"))
         if policy.firmware_limit and policy.driver == ACPI and high > policy.firmware_limit:
             raise BadRequest(
-                f"{policy}: max {show(high)} is above the {show(policy.firmware_limit)} to which the firmware limits "
-                "this CPU now (bios_limit). Look for a limit of power or temperature in the BIOS or its management "
-                "controller."
+                f"{policy}: max {format_frequency(high)} is above the {format_frequency(policy.firmware_limit)} to "
+                "which the firmware limits this CPU now (bios_limit). Look for a limit of power or temperature in the "
+                "BIOS or its management controller."
             )
         files[MAX] = str(high)
-        _tell_of_boost(policy, "max", ask, high, remarks)
-    elif ask.get("boost") is False and policy.driver in (ACTIVE, PASSIVE) and policy.base and high > policy.base:
-        # The driver lowers the limit with the boost; wanted, so that the ledger remembers it.
+        _add_boost_remark(policy, "max", requested, high, remarks)
+    elif requested.get("boost") is False and policy.driver in (ACTIVE, PASSIVE) and policy.base and high > policy.base:
+        # The driver lowers the limit with the boost. The limit is wanted too, so that the ledger stores the original.
         high = policy.base
         files[MAX] = str(high)
-    if ask.get("min"):
-        low = _frequency(policy, "min", ask["min"], ask.get("boost"))
+    if requested.get("min"):
+        low = _resolve_frequency(policy, "min", requested["min"], requested.get("boost"))
         files[MIN] = str(low)
     if (MIN in files or MAX in files) and low > high:
-        said = [f"{name} is {show(value)}" for name, value in (("min", low), ("max", high))]
-        given = [f"{word} ({'asked for' if word[:3] in ask else 'as it is now'})" for word in said]
-        raise BadRequest(f"{policy}: {' and '.join(given)}; the kernel keeps min at or below max. Give both.")
+        limits = [
+            f"{name} is {format_frequency(khz)} ({'asked for' if name in requested else 'as it is now'})"
+            for name, khz in (("min", low), ("max", high))
+        ]
+        raise BadRequest(f"{policy}: {' and '.join(limits)}; the kernel keeps min at or below max. Give both.")
 
 
-def _frequency(policy: Policy, what: str, asked: int | str, boost: bool | None) -> int:
-    """Return kHz that the driver would keep as they are."""
+def _resolve_frequency(policy: Policy, option: str, requested: int | str, boost: bool | None) -> int:
+    """Return a requested frequency in kHz, refusing one that the driver would change."""
     table = policy.states if policy.driver == ACPI else ()
     highest = table[0] if table else policy.highest
     if boost is False and policy.driver in (ACTIVE, PASSIVE) and policy.base:
         highest = min(highest, policy.base)
-    if asked == BASE:
+    if requested == BASE:
         if policy.base is None:
             raise BadRequest(
-                f"{policy}: the kernel does not tell the base frequency (no acpi_cppc/nominal_freq); give {what} in "
+                f"{policy}: the kernel does not show the base frequency (no acpi_cppc/nominal_freq); give {option} in "
                 "MHz."
             )
         return policy.base
-    if isinstance(asked, str):
-        return {LOWEST: table[-1] if table else policy.lowest, HIGHEST: highest}[asked]
-    if table and asked > table[0]:
+    if isinstance(requested, str):
+        return {LOWEST: table[-1] if table else policy.lowest, HIGHEST: highest}[requested]
+    name = f"{policy}: {option} {format_frequency(requested)}"
+    if table and requested > table[0]:
         raise BadRequest(
-            f"{policy}: {what} {show(asked)} cannot be had. {policy.driver} has the P-states {_list(table)}, of which "
-            f"the highest is the base frequency; the kernel would take {show(asked)} and make it {show(table[0])} "
-            "silently. Above that the hardware boosts by itself: set boost to true here, with governor performance, "
-            f"and to false where {show(table[0])} shall be the limit."
+            f"{name} cannot be had. {policy.driver} has the P-states {_format_pstates(table)}, of which the highest is "
+            f"the base frequency; the kernel would take {format_frequency(requested)} and make it "
+            f"{format_frequency(table[0])} silently. Above that the hardware boosts by itself: set boost to true here, "
+            f"with governor performance, and to false where {format_frequency(table[0])} shall be the limit."
         )
-    if table and asked not in table:
-        near = min(table, key=lambda state: abs(state - asked))
+    if table and requested not in table:
+        near = min(table, key=lambda state: abs(state - requested))
         raise BadRequest(
-            f"{policy}: {what} {show(asked)} is no P-state of {policy.driver}, which has {_list(table)}; the kernel "
-            f"would round it silently. The nearest is {show(near)}."
+            f"{name} is no P-state of {policy.driver}, which has {_format_pstates(table)}; the kernel would round it "
+            f"silently. The nearest is {format_frequency(near)}."
         )
-    if not policy.lowest <= asked <= highest:
+    if not policy.lowest <= requested <= highest:
         off = " while boost is off" if boost is False else ""
         raise BadRequest(
-            f"{policy}: {what} {show(asked)} is outside of what {policy.driver} offers{off}, {show(policy.lowest)} to "
-            f"{show(highest)}; the kernel would clamp it silently."
+            f"{name} is outside of what {policy.driver} offers{off}, {format_frequency(policy.lowest)} to "
+            f"{format_frequency(highest)}; the kernel would clamp it silently."
         )
-    return asked
+    return requested
 
 
-def _list(table: Sequence[int]) -> str:
-    return ", ".join(show(state) for state in table)
+def _format_pstates(table: Sequence[int]) -> str:
+    return ", ".join(format_frequency(state) for state in table)
 
 
-def _tell_of_boost(policy: Policy, what: str, ask: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
-    """Under acpi-cpufreq the highest P-state is no limit: the hardware boosts from it."""
-    boosts = policy.boost != "0" if ask.get("boost") is None else ask["boost"]
-    if policy.driver == ACPI and policy.own_boost and boosts and khz == policy.base and ask[what] != HIGHEST:
+def _add_boost_remark(policy: Policy, option: str, requested: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
+    """Add a remark if the limit is the highest P-state of acpi-cpufreq, from which the hardware boosts."""
+    boosts = policy.boost != "0" if requested.get("boost") is None else requested["boost"]
+    if policy.driver == ACPI and policy.own_boost and boosts and khz == policy.base and requested[option] != HIGHEST:
         remarks.append(
-            f"{what} {show(khz)} is the highest P-state, from which the hardware boosts while boost is on. Set boost "
-            "to false where that shall be the limit."
+            f"{option} {format_frequency(khz)} is the highest P-state, from which the hardware boosts while boost is "
+            "on. Set boost to false where that shall be the limit."
         )
 
 
-def _plan_speed(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
-    speed = _frequency(policy, "speed", ask["speed"], ask.get("boost"))
+def _plan_speed(policy: Policy, requested: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
+    speed = _resolve_frequency(policy, "speed", requested["speed"], requested.get("boost"))
     low, high = int(files.get(MIN) or policy.min), int(files.get(MAX) or policy.max)
     if not low <= speed <= high:
         raise BadRequest(
-            f"{policy}: speed {show(speed)} is outside of the limits there, {show(low)} to {show(high)}; the kernel "
-            "would clamp it silently. Give min and max as well."
+            f"{policy}: speed {format_frequency(speed)} is outside of the limits there, {format_frequency(low)} to "
+            f"{format_frequency(high)}; the kernel would clamp it silently. Give min and max as well."
         )
     files[SPEED] = str(speed)
-    _tell_of_boost(policy, "speed", ask, speed, remarks)
+    _add_boost_remark(policy, "speed", requested, speed, remarks)
 
 
-def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any], files: Files) -> None:
-    epp = ask.get("epp")
+def _plan_preference(policy: Policy, governor: str | None, requested: Mapping[str, Any], files: Files) -> None:
+    epp = requested.get("epp")
     if policy.driver != ACTIVE:
         if epp:
             raise BadRequest(
@@ -175,56 +177,58 @@ def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any
             f"{policy}: under the governor {PERFORMANCE} the kernel refuses every epp but {PERFORMANCE} (EBUSY). Set "
             f"governor to {POWERSAVE}, which with epp {epp} is not slow: the hardware chooses the frequency."
         )
-    # While the governor is performance, the list holds nothing else and says nothing about later.
+    # While the governor is performance, the list has only this preference, so the list is not complete.
     if epp and policy.governor != PERFORMANCE and policy.preferences and epp not in policy.preferences:
         raise BadRequest(f"{policy}: there is no epp {epp}; the kernel offers {', '.join(policy.preferences)}.")
     if GOVERNOR in files and governor == PERFORMANCE and policy.preference is not None:
-        files[EPP] = PERFORMANCE  # It comes with the governor; wanted, so that the ledger remembers what was before.
+        # The governor sets the preference. The preference is wanted too, so that the ledger stores the original.
+        files[EPP] = PERFORMANCE
     elif epp:
         files[EPP] = epp
 
 
 def plan_boost(
-    policies: Sequence[Policy], asked: Mapping[str, bool], machine: str | None, unseen: bool = False
+    policies: Sequence[Policy], requested: Mapping[str, bool], machine_switch: str | None, may_be_hidden: bool = False
 ) -> dict[str, str]:
-    """Return the wanted boost switches: by policy name, and as ``boost`` that of the whole machine.
+    """Return the wanted boost switches: by policy name, and as ``boost`` the switch of the whole machine.
 
-    ``policies`` are all of the host, ``machine`` is what the global switch shows, None where there is none. With
-    ``unseen``, what boost a policy has need not be known.
+    ``policies`` are all policies of the host, ``requested`` the wanted boost by policy name, and ``machine_switch`` the
+    state of the switch of the machine, None without such a switch. With ``may_be_hidden``, the boost of a policy may be
+    unknown.
     """
-    if not asked:
+    if not requested:
         return {}
-    mine = [policy for policy in policies if policy.name in asked]
-    values = set(asked.values())
-    uniform = len(mine) == len(policies) and len(values) == 1
+    concerned = [policy for policy in policies if policy.name in requested]
+    values = set(requested.values())
+    uniform = len(concerned) == len(policies) and len(values) == 1
     text = {True: "1", False: "0"}
-    whole = {BOOST: text[next(iter(values))]} if uniform and machine is not None else {}
-    driver = mine[0].driver
-    if machine is None and not any(policy.own_boost for policy in mine):
-        _check_without_switch(mine, asked)
+    whole = {BOOST: text[next(iter(values))]} if uniform and machine_switch is not None else {}
+    driver = concerned[0].driver
+    if machine_switch is None and not any(policy.own_boost for policy in concerned):
+        _refuse_boost_without_switch(concerned, requested)
         return {}
-    if not all(policy.own_boost for policy in mine):
-        if whole or {text[value] for value in values} == {machine}:
+    if not all(policy.own_boost for policy in concerned):
+        if whole or {text[value] for value in values} == {machine_switch}:
             return whole or {BOOST: text[next(iter(values))]}
         near = "update the kernel" if driver == ACPI else "set max to base where boost is not wanted"
         raise BadRequest(
-            f"{mine[0]}: {driver} of this kernel has one boost switch for the whole machine (now "
-            f"{'on' if machine == '1' else 'off'}), so CPUs cannot differ. Ask the same of all, or {near}."
+            f"{concerned[0]}: {driver} of this kernel has one boost switch for the whole machine (now "
+            f"{'on' if machine_switch == '1' else 'off'}), so CPUs cannot differ. Ask the same of all, or {near}."
         )
-    if any(policy.boost is None for policy in mine):
+    if any(policy.boost is None for policy in concerned):
         if whole:
             return whole
-        if not unseen:
-            raise BadRequest(_unproven(mine[0]))
-    wanted = {name: text[value] for name, value in asked.items()}
-    if machine == "0" and True in values and not whole:
-        # Boost of one policy needs the global switch, which switches all: the others get back what they had.
+        if not may_be_hidden:
+            raise BadRequest(_unprovable_boost_message(concerned[0]))
+    wanted = {name: text[value] for name, value in requested.items()}
+    if machine_switch == "0" and True in values and not whole:
+        # Boost of one policy needs the switch of the machine, so policies that were off are switched off again.
         whole = {BOOST: "1"}
-        wanted.update({policy.name: "0" for policy in policies if policy.name not in asked and policy.boost == "0"})
+        wanted.update({policy.name: "0" for policy in policies if policy.name not in requested and policy.boost == "0"})
     return {**whole, **wanted}
 
 
-def _unproven(policy: Policy) -> str:
+def _unprovable_boost_message(policy: Policy) -> str:
     return (
         f"{policy}: this kernel takes boost per policy (cpb), but shows only the switch of the whole machine, so "
         "nothing would prove it. Load the kernel module msr ('modprobe msr'), through which the register is read, or "
@@ -232,19 +236,19 @@ def _unproven(policy: Policy) -> str:
     )
 
 
-def _check_without_switch(mine: Sequence[Policy], asked: Mapping[str, bool]) -> None:
-    """Refuse what a driver without any boost switch does not do already.
+def _refuse_boost_without_switch(policies: Sequence[Policy], requested: Mapping[str, bool]) -> None:
+    """Refuse a boost that differs from the behaviour of a driver without a boost switch.
 
-    amd-pstate of such a kernel always lets the hardware boost, and its highest frequency tells whether it can.
+    amd-pstate of such a kernel always lets the hardware boost; its highest frequency shows whether the hardware can.
     """
-    for policy in mine:
+    for policy in policies:
         amd_pstate = policy.driver in (ACTIVE, PASSIVE)
-        if asked[policy.name] and amd_pstate and policy.base and policy.highest > policy.base:
+        if requested[policy.name] and amd_pstate and policy.base and policy.highest > policy.base:
             continue
-        if asked[policy.name] and amd_pstate and policy.base:
+        if requested[policy.name] and amd_pstate and policy.base:
             raise BadRequest(
                 f"{policy}: boost cannot be had. {policy.driver} shows no frequency above the base of "
-                f"{show(policy.base)}, so boost is switched off in the BIOS (Core Performance Boost)."
+                f"{format_frequency(policy.base)}, so boost is switched off in the BIOS (Core Performance Boost)."
             )
         near = "set max to base instead" if amd_pstate else "switch boost in the BIOS, or by msr_bits (hwcr)"
         raise BadRequest(

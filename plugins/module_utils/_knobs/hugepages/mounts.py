@@ -1,19 +1,18 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A hugetlbfs for each size of page that a pool is asked of, as ``hugepages:mount/1048576kB`` with the folder as value.
+"""A hugetlbfs mount for each page size of the requested pools: ``hugepages:mount/1048576kB`` with its folder as value.
 
-systemd mounts one of the default size. Where somebody has mounted one of a size, ours is not needed.
-Source: Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
+systemd mounts a hugetlbfs of the default size. A size that another program has mounted needs no further mount. Source:
+Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
 """
 
 from __future__ import annotations
 
 from ..._kernel import hugepages
-from ..._kernel.hugepages import pool
-from ..._notation.sizes import UNITS, pages_text, size_text
-from ..knob import Knob
+from ..._kernel.hugepages import read_pool
+from ..._notation.sizes import UNITS, format_bytes, format_pages
+from ..protocol.knob import Knob
 from . import request
 
 TYPE_CHECKING = False
@@ -22,23 +21,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..protocol.knob import Change, Settings
 
 PREFIX = "hugepages:mount/"
 
 
-def folder(kb: int) -> str:
-    """Return where ours is for pages of so many kB: /dev/hugepages-1GiB."""
-    return f"/dev/hugepages-{size_text(kb * UNITS['KiB']).replace(' ', '')}"
+def mount_folder(kb: int) -> str:
+    """Return the folder of this collection's mount for a page size in kB, such as /dev/hugepages-1GiB."""
+    return f"/dev/hugepages-{format_bytes(kb * UNITS['KiB']).replace(' ', '')}"
 
 
-def size_of(address: str) -> int:
-    """Return the page size of an address, in kB."""
+def page_size_of_address(address: str) -> int:
     return int(address[len(PREFIX) : -len("kB")])
 
 
 class Mounts(Knob):
-    """Those that this host lacks for its pools."""
+    """The hugetlbfs mounts that this host lacks for its pools."""
 
     prefix = "hugepages"
 
@@ -46,46 +44,47 @@ class Mounts(Knob):
         self.fs = host.fs
         self.options = options
 
-    def owns(self, address: str) -> bool:
-        """Only mounts."""
+    def owns_address(self, address: str) -> bool:
         return address.startswith(PREFIX)
 
-    def wanted(self) -> Settings:
-        """Return a mount for each size that a pool with pages is asked of, and that nobody else has mounted."""
+    def wanted_settings(self) -> Settings:
+        """Return a mount for each page size of a requested pool that no other program has mounted."""
         if not self.options.get("mount"):
             return {}
-        table = request.expand(self.fs, self.options)[0]
-        there = hugepages.mounts(self.fs)
+        table = request.expand_pools(self.fs, self.options)[0]
+        mounts = hugepages.list_hugetlbfs_mounts(self.fs)
         sizes = sorted({kb for (dummy, kb), pages in table.items() if pages})
-        lacking = [kb for kb in sizes if all(size != kb for point, size in there if point != folder(kb))]
-        return {f"{PREFIX}{kb}kB": folder(kb) for kb in lacking}
+        lacking = [kb for kb in sizes if all(size != kb for point, size in mounts if point != mount_folder(kb))]
+        return {f"{PREFIX}{kb}kB": mount_folder(kb) for kb in lacking}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return the folders of ours that are mounted."""
-        there = hugepages.mounts(self.fs)
-        places = {address: folder(size_of(address)) for address in addresses}
-        return {address: place if (place, size_of(address)) in there else None for address, place in places.items()}
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return the folder of each mount of this collection, None if it is not mounted."""
+        mounts = hugepages.list_hugetlbfs_mounts(self.fs)
+        sizes = {address: page_size_of_address(address) for address in addresses}
+        return {a: mount_folder(kb) if (mount_folder(kb), kb) in mounts else None for a, kb in sizes.items()}
 
-    def kept(self, originals: Settings) -> dict[str, str]:
-        """A mount stays while files on it hold pages."""
-        kept = super().kept(originals)
-        mounted = self.read(originals)
-        for address in originals.keys() - kept.keys():
-            kb = size_of(address)
+    def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
+        """Return the mounts whose pages are in use, so that they cannot be unmounted, each with the reason."""
+        reasons = super().unrestorable_reasons(originals)
+        mounted = self.read_settings(originals)
+        for address in originals.keys() - reasons.keys():
+            kb = page_size_of_address(address)
             nodes = hugepages.nodes_with_memory(self.fs)
-            used = sum((pool(self.fs, node, kb) or (0, 0))[1] for node in nodes)
+            used = sum((read_pool(self.fs, node, kb) or (0, 0))[1] for node in nodes)
             if used and mounted[address]:
-                kept[address] = f"{pages_text(used, kb)} are in use, by files there or by programs; stop these first"
-        return kept
+                reasons[address] = (
+                    f"{format_pages(used, kb)} are in use, by files there or by programs; stop these first"
+                )
+        return reasons
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Mount, or unmount and leave no folder."""
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        """Mount hugetlbfs at a folder, or unmount it and remove the folder."""
         for change in changes:
-            kb = size_of(change.address)
+            kb = page_size_of_address(change.address)
             if change.after is None:
-                self.fs.unmount(folder(kb))
-                self.fs.rmdir(folder(kb))
+                self.fs.unmount_filesystem(mount_folder(kb))
+                self.fs.rmdir(mount_folder(kb))
                 continue
-            if not self.fs.is_dir(folder(kb)):
-                self.fs.mkdir(folder(kb))
-            self.fs.mount("hugetlbfs", folder(kb), f"pagesize={kb}K")
+            if not self.fs.is_dir(mount_folder(kb)):
+                self.fs.mkdir(mount_folder(kb))
+            self.fs.mount_filesystem("hugetlbfs", mount_folder(kb), f"pagesize={kb}K")

@@ -1,11 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The knob for single bits of model-specific registers (MSRs).
 
-Addresses: ``msr:0xc0000108[1]/cpu16`` with the values 0 and 1. Each bit has its own, so that requests for fields that
-overlap cannot spoil each other's originals. The kernel module that shows registers has ``msr:module/msr``.
+Addresses: ``msr:0xc0000108[1]/cpu16`` with the values 0 and 1. Each bit has its own address, so that requests for
+overlapping fields do not spoil each other's originals. The kernel module that shows registers is ``msr:module/msr``.
 Source: arch/x86/kernel/msr.c of the Linux kernel: the file offset is the register's number, a write taints the kernel.
 """
 
@@ -15,11 +14,11 @@ import errno
 
 from ..._errors import Absent, BadRequest, Refused, Unsupported
 from ..._kernel import lockdown
-from ..._notation.cpulist import render
-from ..converge import differences
-from ..knob import Knob
+from ..._notation.cpulist import format_cpulist
+from ..protocol.converge import find_differences
+from ..protocol.knob import Knob
 from . import registers
-from .modules import MODULE, MsrModules, first_cpu, has_device, online
+from .kernel_modules import MODULE, MsrModules, first_online_cpu, has_device, read_online_cpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +26,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings, Words
+    from ..protocol.knob import Change, Settings, Words
 
 TAINTED = "/proc/sys/kernel/tainted"
 #: TAINT_CPU_OUT_OF_SPEC.
 TAINT_BIT = 2
 
-
-#: What a bit of a register switches off.
+#: (register, bit) -> the noun for the feature that the bit switches off.
 TITLES = {
     (register, bit): f"prefetcher {name}" if option == "prefetch_control" else name.replace("_", " ")
     for option, (register, bits) in registers.NAMED.items()
@@ -42,8 +40,7 @@ TITLES = {
 }
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the kernel modules and the bits as knobs."""
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     settings = options.get("settings") or []
     return [
         MsrModules(host, bool(options.get("load_module")), lambda: _needs_cpuid(settings)),
@@ -51,39 +48,42 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     ]
 
 
-def describe(rest: str) -> Words:
-    """Return what a bit is, or which kernel module, for people."""
-    name = f"msr:{rest}"
+def describe_setting(address_rest: str) -> Words:
+    name = f"msr:{address_rest}"
     if name.startswith(MODULE):
         return f"kernel module {name[len(MODULE) :]}", "", None
-    register, bit, cpu = split(name)
+    register, bit, cpu = split_address(name)
     return TITLES.get((register, bit), f"bit {bit} of register {register:#x}"), "CPU", cpu
 
 
-def shown(rest: str, text: str) -> str:
-    """Return what a bit with a name switches off."""
-    name = f"msr:{rest}"
-    named = not name.startswith(MODULE) and split(name)[:2] in TITLES
+def format_value(address_rest: str, text: str) -> str:
+    """Return "enabled" or "disabled" for a bit with a name, any other value as it is."""
+    name = f"msr:{address_rest}"
+    named = not name.startswith(MODULE) and split_address(name)[:2] in TITLES
     return {"0": "enabled", "1": "disabled"}.get(text, text) if named else text
 
 
 def _needs_cpuid(settings: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the request needs CPUID to know whether the CPU has the register."""
-    return any(item.register == registers.PREFETCH_CONTROL for setting in settings for item in registers.parse(setting))
+    """Return whether the request has a register that exists only on CPUs with a bit of CPUID."""
+    return any(
+        item.register == registers.PREFETCH_CONTROL
+        for setting in settings
+        for item in registers.parse_bit_requests(setting)
+    )
 
 
-def split(name: str) -> tuple[int, int, int]:
+def split_address(address: str) -> tuple[int, int, int]:
     """Return the register, the bit and the CPU of an address."""
-    field, dummy, cpu = name[len("msr:") :].partition("]/cpu")
+    field, dummy, cpu = address[len("msr:") :].partition("]/cpu")
     register, dummy, bit = field.partition("[")
     return int(register, 16), int(bit), int(cpu)
 
 
 class Msr(Knob):
-    """The bits."""
+    """The bits of registers."""
 
     prefix = "msr"
-    in_hardware = True
+    outlives_kexec = True
 
     def __init__(self, host: Host, settings: Sequence[Mapping[str, Any]], load: bool, allow_undocumented: bool) -> None:
         self.host = host
@@ -94,61 +94,61 @@ class Msr(Knob):
         self._remarks: list[str] = []
         self._tainted_before: bool | None = None
 
-    # The protocol
+    def owns_address(self, address: str) -> bool:
+        return super().owns_address(address) and not address.startswith(MODULE)
 
-    def owns(self, address: str) -> bool:
-        """All but the kernel modules."""
-        return super().owns(address) and not address.startswith(MODULE)
-
-    def wanted(self) -> Settings:
-        """Expand the request to bits of CPUs, refusing what this host, its kernel or the allow-list do not let pass."""
+    def wanted_settings(self) -> Settings:
+        """Return the wanted bits of CPUs, refusing bits that the allow-list, the CPU or the kernel do not permit."""
         self._remarks = []
-        items = [item for setting in self.settings for item in registers.parse(setting)]
+        items = [item for setting in self.settings for item in registers.parse_bit_requests(setting)]
         for register, bit in dict.fromkeys((item.register, item.bit) for item in items):
-            registers.refuse_unwritable(register, bit, self.host.topology, self.allow_undocumented)
-        asked = self._per_cpu(items)
-        self._refuse_split_cores(asked)
+            registers.require_writable_bit(register, bit, self.host.topology, self.allow_undocumented)
+        requested = self._requested_bits_by_cpu(items)
+        self._refuse_differing_threads_of_core(requested)
         if registers.HWCR in {item.register for item in items} and self.host.topology.cpufreq_driver == "acpi-cpufreq":
             self._remarks.append(
                 "The driver acpi-cpufreq writes the boost bit too, and would undo this silently. Prefer the boost of "
-                "cpufreq_per_ccd, and never use both: each remembers for itself what was before."
+                "cpufreq_per_ccd, and never use both: each of them stores an original of its own."
             )
         wanted: Settings = {
-            registers.address(*key): str(item.value) for key, item in sorted(asked.items(), key=_by_cpu)
+            registers.format_address(*key): str(item.value)
+            for key, item in sorted(requested.items(), key=lambda entry: (entry[0][2], *entry[0][:2]))
         }
-        if wanted and self._ready(asked):
-            todo = differences(self, wanted, self.read(wanted))
-            if todo:
-                self._refuse_locked()
-                if not self._tainted():
-                    self._remarks.append(
-                        "Writing a register sets the kernel's taint flag 4 (CPU out of specification) until the next "
-                        "boot. It changes nothing but what the kernel says of itself in error reports."
-                    )
+        if (
+            wanted
+            and self._can_read_registers(requested)
+            and find_differences(self, wanted, self.read_settings(wanted))
+        ):
+            self._refuse_read_only_registers()
+            if not self._was_tainted_before_run():
+                self._remarks.append(
+                    "Writing a register sets the kernel's taint flag 4 (CPU out of specification) until the next boot. "
+                    "The flag only appears in the kernel's error reports."
+                )
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return bits, with one open per CPU and one read per register; None where the CPU or the module is away."""
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return bits, None for a CPU without the device; each CPU's device is opened once, each register read once."""
         addresses = list(addresses)
-        self._tainted()
+        self._was_tainted_before_run()
         found: Settings = dict.fromkeys(addresses)
-        for cpu, by_register in _grouped(addresses).items():
+        for cpu, by_register in _group_by_cpu(addresses).items():
             path = f"/dev/cpu/{cpu}/msr"
             try:
                 words = self.fs.read_words(path, by_register)
             except Absent:
                 continue
             except Refused as error:
-                raise Refused(self._why(error, cpu), error.errno, path) from None
+                raise Refused(self._refusal_message(error, cpu), error.errno, path) from None
             for word, bits in zip(words, by_register.values()):
                 found.update({name: str(word >> bit & 1) for bit, name in bits.items()})
         return found
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Set bits, with one open per CPU and one read and write per register, leaving all other bits as they are."""
-        self._tainted()
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        """Write bits, with one open per CPU and one read and write per register; other bits stay as they are."""
+        self._was_tainted_before_run()
         after = {change.address: change.after for change in changes}
-        for cpu, by_register in _grouped(after).items():
+        for cpu, by_register in _group_by_cpu(after).items():
             path = f"/dev/cpu/{cpu}/msr"
             edits = []
             for register, bits in by_register.items():
@@ -158,95 +158,97 @@ class Msr(Knob):
             try:
                 self.fs.patch_words(path, edits)
             except Absent as error:
-                reason = self.gone(next(iter(next(iter(by_register.values())).values())))
-                raise Absent(f"{error} {_capital(reason or 'it came back meanwhile')}.", **error.details) from None
+                reason = self.unreachable_reason(next(iter(next(iter(by_register.values())).values())))
+                raise Absent(
+                    f"{error} {_capitalize_first(reason or 'it came back meanwhile')}.", **error.details
+                ) from None
             except Refused as error:
-                raise Refused(self._why(error, cpu), error.errno, path) from None
+                raise Refused(self._refusal_message(error, cpu), error.errno, path) from None
 
-    def gone(self, address: str) -> str | None:
-        """An offline CPU has no registers, and without the kernel module nobody sees them."""
-        cpu = split(address)[2]
+    def unreachable_reason(self, address: str) -> str | None:
+        """Return the reason if a CPU is offline or the kernel module msr is not loaded, else None."""
+        cpu = split_address(address)[2]
         if has_device(self.fs, cpu, "msr"):
             return None
-        if cpu not in online(self.fs):
+        if cpu not in read_online_cpus(self.fs):
             return f"CPU {cpu} is offline"
         return "the kernel module msr is not loaded (modprobe msr)"
 
-    def remarks(self) -> list[str]:
-        """Return what a person should know of the consequences."""
+    def list_remarks(self) -> list[str]:
+        """Return remarks for the user on the consequences of the written bits."""
         return self._remarks
 
-    def facts(self) -> dict[str, object]:
-        """Return whether the kernel is tainted by register writes, ours or others', before the run and now."""
-        before = self._tainted()
-        return {"tainted_before": before, "tainted": self._taint_now()}
+    def module_facts(self) -> dict[str, object]:
+        """Return whether register writes of any program had tainted the kernel before the run, and have now."""
+        before = self._was_tainted_before_run()
+        return {"tainted_before": before, "tainted": self._is_tainted()}
 
-    # What stands in the way
-
-    def _per_cpu(self, items: Sequence[registers.Item]) -> dict[tuple[int, int, int], registers.Item]:
-        asked: dict[tuple[int, int, int], registers.Item] = {}
+    def _requested_bits_by_cpu(
+        self, items: Sequence[registers.BitRequest]
+    ) -> dict[tuple[int, int, int], registers.BitRequest]:
+        requested: dict[tuple[int, int, int], registers.BitRequest] = {}
         for item in items:
-            for cpu in self.host.cpus(item.cpus):
-                other = asked.setdefault((item.register, item.bit, cpu), item)
+            for cpu in self.host.parse_cpus(item.cpus):
+                other = requested.setdefault((item.register, item.bit, cpu), item)
                 if other.value != item.value:
                     raise BadRequest(
                         f"CPU {cpu} is asked for two values of bit {item.bit} in register {item.register:#x}: "
-                        f"{other.what}, and {item.what}. Let the sets of CPUs not overlap."
+                        f"{other.source}, and {item.source}. Let the sets of CPUs not overlap."
                     )
-        return asked
+        return requested
 
-    def _refuse_split_cores(self, asked: Mapping[tuple[int, int, int], registers.Item]) -> None:
-        """The threads of a core share the registers that we know."""
+    def _refuse_differing_threads_of_core(self, requested: Mapping[tuple[int, int, int], registers.BitRequest]) -> None:
+        """Refuse different values for the threads of a core, which share the registers of the allow-list."""
         core_of = {cpu: core for core in self.host.topology.cores for cpu in core}
-        along: dict[int, set[int]] = {}
-        for (register, bit, cpu), item in asked.items():
+        siblings: dict[int, set[int]] = {}
+        for (register, bit, cpu), item in requested.items():
             if bit not in registers.KNOWN.get(register, ()):
                 continue
             for sibling in core_of.get(cpu, ()):
-                other = asked.get((register, bit, sibling))
+                other = requested.get((register, bit, sibling))
                 if other is None:
-                    along.setdefault(register, set()).add(sibling)
+                    siblings.setdefault(register, set()).add(sibling)
                 elif other.value != item.value:
                     raise BadRequest(
                         f"CPUs {cpu} and {sibling} are threads of one core and share register {register:#x}, but "
-                        f"{item.what}, and {other.what}. Ask the same of both, or switch SMT off."
+                        f"{item.source}, and {other.source}. Ask the same of both, or switch SMT off."
                     )
-        for register, cpus in along.items():
+        for register, cpus in siblings.items():
             self._remarks.append(
-                f"CPUs {render(cpus)} were not asked for, but share register {register:#x} with threads of the same "
-                "cores that were: they change along."
+                f"CPUs {format_cpulist(cpus)} were not asked for, but share register {register:#x} with threads of "
+                "the same cores that were: their bits change too."
             )
 
-    def _ready(self, asked: Iterable[tuple[int, int, int]]) -> bool:
-        """Return whether registers can be read now; a check that would have to load kernel modules knows no more."""
-        guarded = registers.PREFETCH_CONTROL in {register for register, dummy, dummy in asked}
-        guard_unknown = guarded and self.host.topology.prefetch_control is None
-        there = has_device(self.fs, first_cpu(self.fs), "msr")
-        if there and not guard_unknown:
+    def _can_read_registers(self, requested: Iterable[tuple[int, int, int]]) -> bool:
+        """Return whether registers can be read; False in check mode if kernel modules would be loaded first."""
+        needs_cpuid = registers.PREFETCH_CONTROL in {register for register, dummy, dummy in requested}
+        lacks_cpuid = needs_cpuid and self.host.topology.prefetch_control is None
+        has_msr = has_device(self.fs, first_online_cpu(self.fs), "msr")
+        if has_msr and not lacks_cpuid:
             return True
-        names = [*([] if there else ["msr"]), *(["cpuid"] if guard_unknown else [])]
+        names = [*([] if has_msr else ["msr"]), *(["cpuid"] if lacks_cpuid else [])]
         missing = f"The kernel module{'s' * (len(names) > 1)} {' and '.join(names)} {'are' if len(names) > 1 else 'is'}"
         if not self.load:
             raise BadRequest(
-                f"{missing} not loaded, so {'it is unknown which' if there else 'no'} registers can be reached. Set "
+                f"{missing} not loaded, so {'it is unknown which' if has_msr else 'no'} registers can be reached. Set "
                 "load_module, or name them in a file in /etc/modules-load.d."
             )
-        self._refuse_locked(
-            f" {missing} not loaded, so it cannot be seen whether they hold what is asked already; 'modprobe -a "
+        self._refuse_read_only_registers(
+            f" {missing} not loaded, so it cannot be seen whether they have the wanted bits already; 'modprobe -a "
             f"{' '.join(names)}' loads what shows it."
         )
         if not self.fs.read_only:
-            raise BadRequest(f"{missing} loaded, yet /dev/cpu/{first_cpu(self.fs)} has no device of that name.")
+            raise BadRequest(f"{missing} loaded, yet /dev/cpu/{first_online_cpu(self.fs)} has no device of that name.")
         self._remarks.append(f"{missing} not loaded: what the registers hold is not known yet.")
         return False
 
-    def _refuse_locked(self, more: str = "") -> None:
-        """Say before the first write what the kernel would answer to it with a bare EPERM."""
-        reason = lockdown.why_read_only(self.fs)
+    def _refuse_read_only_registers(self, more_text: str = "") -> None:
+        """Raise Unsupported, with the reason, if the kernel refuses writes to registers."""
+        reason = lockdown.registers_read_only_reason(self.fs)
         if reason:
-            raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more}")
+            raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more_text}")
 
-    def _why(self, error: Refused, cpu: int) -> str:
+    def _refusal_message(self, error: Refused, cpu: int) -> str:
         if error.errno == errno.EIO:
             return (
                 f"{error} The hardware of CPU {cpu} does not know this register, or refuses this value because of bits "
@@ -254,34 +256,30 @@ class Msr(Knob):
             )
         if error.errno in (errno.EPERM, errno.EACCES):
             reason = (
-                lockdown.why_read_only(self.fs) or "this needs root with CAP_SYS_RAWIO, which containers usually lack."
+                lockdown.registers_read_only_reason(self.fs)
+                or "this needs root with CAP_SYS_RAWIO, which containers usually lack."
             )
-            return f"{error} {_capital(reason)}"
+            return f"{error} {_capitalize_first(reason)}"
         return str(error)
 
-    def _tainted(self) -> bool:
+    def _was_tainted_before_run(self) -> bool:
         """Return whether the kernel was tainted when this run began."""
         if self._tainted_before is None:
-            self._tainted_before = self._taint_now()
+            self._tainted_before = self._is_tainted()
         return self._tainted_before
 
-    def _taint_now(self) -> bool:
-        return bool(int(self.fs.find(TAINTED) or 0) >> TAINT_BIT & 1)
+    def _is_tainted(self) -> bool:
+        return bool(int(self.fs.read_if_present(TAINTED) or 0) >> TAINT_BIT & 1)
 
 
-def _by_cpu(entry: tuple[tuple[int, int, int], object]) -> tuple[int, int, int]:
-    register, bit, cpu = entry[0]
-    return cpu, register, bit
-
-
-def _grouped(addresses: Iterable[str]) -> dict[int, dict[int, dict[int, str]]]:
-    """Return the addresses as CPU -> register -> bit."""
+def _group_by_cpu(addresses: Iterable[str]) -> dict[int, dict[int, dict[int, str]]]:
+    """Return CPU -> register -> bit -> address for the addresses."""
     groups: dict[int, dict[int, dict[int, str]]] = {}
     for name in addresses:
-        register, bit, cpu = split(name)
+        register, bit, cpu = split_address(name)
         groups.setdefault(cpu, {}).setdefault(register, {})[bit] = name
     return groups
 
 
-def _capital(sentence: str) -> str:
+def _capitalize_first(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]

@@ -1,18 +1,17 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The registers (MSRs) that we know: which bits have which names, where they exist, and which must never be written.
+"""The registers (MSRs) of the allow-list: names of their bits, CPUs that have them, and registers never to be written.
 
 Sources: AMD's PPR for family 19h (0xC0000108, HWCR) and BKDG for families 12h to 16h (DC_CFG), LIKWID
 (src/sysFeatures_amd.c) and CoreFreq (x86_64/amd_reg.h), which agree on the bits; arch/x86/include/asm/msr-index.h of
-the Linux kernel for what the kernel itself writes.
+the Linux kernel for the registers that the kernel itself writes.
 """
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_based, parse_whole
+from ..._notation.numbers import parse_whole_number, parse_with_base_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 PREFETCH_CONTROL = 0xC0000108
 HWCR = 0xC0010015
 DC_CFG = 0xC0011022
-#: The only bit of HWCR that is ours: core performance boost is off where it is set.
+#: The only bit of HWCR that is written here: if it is set, core performance boost is off.
 CPB_DIS = 25
 
-#: Option -> (register, {name of what a bit switches off: bit}). In all of them 1 means off.
+#: Option -> (register, {feature that a bit switches off: bit}). The value 1 of a bit means off.
 NAMED: dict[str, tuple[int, dict[str, int]]] = {
     "prefetch_control": (
         PREFETCH_CONTROL,
@@ -37,11 +36,11 @@ NAMED: dict[str, tuple[int, dict[str, int]]] = {
     "dc_cfg": (DC_CFG, {"hardware_prefetch": 13, "software_prefetch_assist": 15}),
 }
 OFF = {"enabled": 0, "disabled": 1}
-#: Of these every bit is known, also that the threads of a core share it.
+#: The allow-list: register -> its known bits, which the threads of a core share.
 KNOWN = {number: frozenset(bits.values()) for number, bits in NAMED.values()}
 
 FIRST_ZEN = 0x17
-#: First and last register, and what it holds. Not even allow_undocumented opens these.
+#: First and last register, and their content; these are refused even with allow_undocumented.
 FORBIDDEN = (
     (0x10, 0x10, "the time stamp counter, by which the kernel keeps time"),
     (0x1B, 0x1B, "APIC_BASE, which places the interrupt controller"),
@@ -83,26 +82,23 @@ FORBIDDEN = (
 )
 
 
-def address(register: int, bit: int, cpu: int) -> str:
-    """Return the address of a bit."""
+def format_address(register: int, bit: int, cpu: int) -> str:
     return f"msr:{register:#x}[{bit}]/cpu{cpu}"
 
 
-class Item:
-    """One bit asked for on some CPUs; ``what`` is how the user said it."""
+class BitRequest:
+    """One bit requested on some CPUs; ``source`` is the text of the entry for messages."""
 
-    __slots__ = ("bit", "cpus", "register", "value", "what")
-
-    def __init__(self, cpus: str, register: int, bit: int, value: int, what: str) -> None:
+    def __init__(self, cpus: str, register: int, bit: int, value: int, source: str) -> None:
         self.cpus = cpus
         self.register = register
         self.bit = bit
         self.value = value
-        self.what = what
+        self.source = source
 
 
-def parse(setting: Mapping[str, Any]) -> Iterator[Item]:
-    """Yield the bits that one entry of the option ``settings`` asks for. Raises BadRequest for what makes no sense."""
+def parse_bit_requests(setting: Mapping[str, Any]) -> Iterator[BitRequest]:
+    """Yield the bits that one entry of the option ``settings`` requests. Raises BadRequest for an invalid entry."""
     cpus = str(setting["cpus"])
     count = 0
     for option, (register, bits) in NAMED.items():
@@ -111,39 +107,39 @@ def parse(setting: Mapping[str, Any]) -> Iterator[Item]:
                 continue
             if name not in bits or word not in OFF:
                 raise BadRequest(
-                    f"{option}: '{name}: {word}' says nothing; names are {', '.join(bits)}; values are enabled and "
+                    f"{option}: '{name}: {word}' has no meaning; names are {', '.join(bits)}; values are enabled and "
                     "disabled."
                 )
             count += 1
-            yield Item(cpus, register, bits[name], OFF[word], f"{option}.{name}={word} for {cpus}")
-    raw = {key: setting[key] for key in ("register", "bits", "value") if setting.get(key) is not None}
-    if raw:
-        if len(raw) != 3:
-            raise BadRequest(f"A register needs all of register, bits and value; for cpus '{cpus}' there is {raw}.")
-        register = _number(raw["register"], "register", 0xFFFFFFFF)
-        high, low = _bits(str(raw["bits"]))
-        value = _number(raw["value"], "value", (1 << high - low + 1) - 1)
+            yield BitRequest(cpus, register, bits[name], OFF[word], f"{option}.{name}={word} for {cpus}")
+    field = {key: setting[key] for key in ("register", "bits", "value") if setting.get(key) is not None}
+    if field:
+        if len(field) != 3:
+            raise BadRequest(f"A register needs all of register, bits and value; for cpus '{cpus}' there is {field}.")
+        register = _parse_number(field["register"], "register", 0xFFFFFFFF)
+        high, low = _parse_bit_range(str(field["bits"]))
+        value = _parse_number(field["value"], "value", (1 << high - low + 1) - 1)
+        source = f"register={register:#x} bits={field['bits']} value={field['value']} for {cpus}"
         for bit in range(low, high + 1):
             count += 1
-            what = f"register={register:#x} bits={raw['bits']} value={raw['value']} for {cpus}"
-            yield Item(cpus, register, bit, value >> bit - low & 1, what)
+            yield BitRequest(cpus, register, bit, value >> bit - low & 1, source)
     if not count:
         raise BadRequest(
             f"The entry for cpus '{cpus}' sets no bit; say {', '.join(NAMED)}, or register, bits and value."
         )
 
 
-def _number(raw: object, what: str, largest: int) -> int:
-    number = parse_based(str(raw).strip())
+def _parse_number(text: object, option: str, largest: int) -> int:
+    number = parse_with_base_prefix(str(text).strip())
     if number is None or number > largest:
-        raise BadRequest(f"{what}: '{raw}' is no number from 0 to {largest:#x}; write it as 25 or 0x19.")
+        raise BadRequest(f"{option}: '{text}' is no number from 0 to {largest:#x}; write it as 25 or 0x19.")
     return number
 
 
-def _bits(text: str) -> tuple[int, int]:
+def _parse_bit_range(text: str) -> tuple[int, int]:
     """Return the highest and the lowest bit of "13" or "15:13"."""
     high, colon, low = text.strip().partition(":")
-    first, last = parse_whole(high), parse_whole(low if colon else high)
+    first, last = parse_whole_number(high), parse_whole_number(low if colon else high)
     if first is not None and last is not None and 63 >= first >= last:
         return first, last
     raise BadRequest(
@@ -152,8 +148,8 @@ def _bits(text: str) -> tuple[int, int]:
     )
 
 
-def refuse_unwritable(register: int, bit: int, top: Topology, allow_undocumented: bool) -> None:
-    """Raise BadRequest for a bit that this module does not write on this host."""
+def require_writable_bit(register: int, bit: int, top: Topology, allow_undocumented: bool) -> None:
+    """Raise BadRequest for a bit that this collection does not write on this host."""
     name = f"bit {bit} of register {register:#x}"
     if not top.is_amd:
         raise BadRequest(f"{name} has its meaning on AMD only; this CPU is {top.vendor or 'unknown'} {top.model}.")

@@ -1,21 +1,19 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The groups of resctrl as they are: their files, what they hold, and how a write is refused.
+"""The groups of resctrl: paths and contents of their files, and explanations of refused writes.
 
-Addresses: see knob.py, which has the settings of groups; threads.py has the threads in them.
-Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
+Addresses: see knob.py, which has the settings of groups; threads.py has the threads in them. Source:
+Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from ..._errors import Absent, Refused, TuningError
+from ..._io.blocks import contextmanager
 from ..._kernel import resctrl
-from ..._kernel.resctrl import address, split
-from ..knob import Knob
+from ..._kernel.resctrl import format_address, split_address
+from ..protocol.knob import Knob
 from .expand import PRESENT
 
 TYPE_CHECKING = False
@@ -23,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
-    from .request import Request
+    from ..protocol.knob import Change, Settings
+    from .request import ResctrlRequest
 
-#: Marks a group as made by us; the attribute lives and dies with the group.
+#: The attribute of groups that this collection made; it ends with the group.
 LABEL = "sovereign_epyc"
-#: The value of a group that somebody else made, beside PRESENT of ours: an undo makes it again without our mark.
+#: The value of a group that another program made, instead of PRESENT: an undo makes it again without the attribute.
 FOREIGN = "foreign"
 TASKS = "tasks"
 UNMOUNTED = (
@@ -38,106 +36,102 @@ UNMOUNTED = (
 
 
 class Groups(Knob):
-    """What the knobs of groups and of their threads share."""
+    """The common base of the knobs of groups and of their threads."""
 
     prefix = "resctrl"
 
-    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
-        """``request`` is called when the mapping is wanted: only then is resctrl mounted, with ``mount_options``."""
+    def __init__(self, host: Host, request: Callable[[], ResctrlRequest], mount_options: Sequence[str]) -> None:
+        """``request`` is called when resctrl is mounted, or will be with ``mount_options`` in check mode."""
         self.host = host
         self.fs = host.fs
         self.request = request
         self.mount_options = mount_options
-        self.able = resctrl.Abilities()
+        self.able = resctrl.ResctrlFeatures()
         self._remarks: list[str] = []
 
-    def remarks(self) -> list[str]:
-        """Return what was rounded, where a share protects nothing, and what threads are awaited."""
-        return self._remarks
-
-    def parent(self, address: str) -> str | None:
-        """The group, or the monitor group, that holds a setting."""
-        group, kind, key = split(address)
+    def holder_address(self, address: str) -> str | None:
+        """Return the group, or the monitor group, that has a setting."""
+        group, kind, key = split_address(address)
         if kind == "mon" and "/" in key:
-            return resctrl.address(group, "mon", key.partition("/")[0])
-        return resctrl.address(group) if kind else None
+            return format_address(group, "mon", key.partition("/")[0])
+        return format_address(group) if kind else None
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the flock on the mount point that the kernel's documentation asks of all who use resctrl."""
+    def hold_lock(self) -> Iterator[None]:
+        """Hold the flock on the mount point that the kernel's documentation prescribes for all users of resctrl."""
         mount = resctrl.find_mount(self.fs)
         if mount is None:
             yield
         else:
-            with self.fs.lock(mount[0]):
+            with self.fs.hold_lock(mount[0]):
                 yield
 
-    # Reading
-
-    def _path(self, group: str, *more: str) -> str:
+    def _group_path(self, group: str, *more: str) -> str:
         home = self.able.mount_point or resctrl.HOME
         return "/".join((home, *(() if group == "default" else (group,)), *more))
 
-    def _groups(self) -> list[str]:
-        home = self._path("default")
+    def _list_groups(self) -> list[str]:
+        home = self._group_path("default")
         return [
             "default",
-            *(n for n in self.fs.names(home) if n not in resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
+            *(n for n in self.fs.list_names(home) if n not in resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
         ]
 
-    def _read_all(self) -> Settings:
-        """Return every group's settings, threads excepted; nothing where resctrl is not mounted."""
-        self.able = resctrl.abilities(self.fs, self.host.topology.flags)
-        found: Settings = {}
+    def _read_all_groups(self) -> Settings:
+        """Return the settings of all groups, without threads; empty if resctrl is not mounted."""
+        self.able = resctrl.read_features(self.fs, self.host.topology.flags)
+        settings: Settings = {}
         if self.able.mount_point is not None:
-            for name in self._groups():
-                found.update(self._read_group(name))
-        return found
+            for name in self._list_groups():
+                settings.update(self._read_group(name))
+        return settings
 
-    def _is_ours(self, group: str) -> bool:
-        return self.fs.read_label(self._path(group), LABEL) is not None
+    def _was_made_by_collection(self, group: str) -> bool:
+        return self.fs.read_trusted_attribute(self._group_path(group), LABEL) is not None
 
     def _read_group(self, name: str) -> Settings:
-        found: Settings = {address(name): PRESENT if name == "default" or self._is_ours(name) else FOREIGN}
-        for resource, row in resctrl.parse_schemata(self.fs.find(self._path(name, "schemata")) or "").items():
-            found.update({address(name, resource, str(domain)): value for domain, value in row.items()})
-        found[address(name, "cpus")] = self.fs.find(self._path(name, "cpus_list"))
-        found[address(name, "mode")] = self.fs.find(self._path(name, "mode"))
-        for monitor, cpus in self._monitors(name).items():
-            found[address(name, "mon", monitor)] = PRESENT
-            found[address(name, "mon", monitor, "cpus")] = cpus
-        return found
+        is_own = name == "default" or self._was_made_by_collection(name)
+        settings: Settings = {format_address(name): PRESENT if is_own else FOREIGN}
+        schemata = self.fs.read_if_present(self._group_path(name, "schemata")) or ""
+        for resource, row in resctrl.parse_schemata(schemata).items():
+            settings.update({format_address(name, resource, str(domain)): value for domain, value in row.items()})
+        settings[format_address(name, "cpus")] = self.fs.read_if_present(self._group_path(name, "cpus_list"))
+        settings[format_address(name, "mode")] = self.fs.read_if_present(self._group_path(name, "mode"))
+        for monitor, cpus in self._read_monitor_cpus(name).items():
+            settings[format_address(name, "mon", monitor)] = PRESENT
+            settings[format_address(name, "mon", monitor, "cpus")] = cpus
+        return settings
 
-    def _monitors(self, group: str) -> dict[str, str | None]:
+    def _read_monitor_cpus(self, group: str) -> dict[str, str | None]:
         """Return the CPUs of each monitor group of a group."""
-        names = self.fs.names(self._path(group, "mon_groups"))
-        return {name: self.fs.find(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
+        names = self.fs.list_names(self._group_path(group, "mon_groups"))
+        return {
+            name: self.fs.read_if_present(self._group_path(group, "mon_groups", name, "cpus_list")) for name in names
+        }
 
-    def _tasks(self, group: str, *more: str) -> set[int]:
-        return {int(line) for line in (self.fs.find(self._path(group, *more, TASKS)) or "").split()}
+    def _read_tasks(self, group: str, *more: str) -> set[int]:
+        return {int(line) for line in (self.fs.read_if_present(self._group_path(group, *more, TASKS)) or "").split()}
 
-    # Writing
-
-    def _tell(self, path: str, text: str) -> None:
-        """Write, and say why that failed."""
+    def _write_or_explain(self, path: str, text: str) -> None:
+        """Write a file; an error has the reason that the kernel gives."""
         try:
             self.fs.write(path, text)
         except (Absent, Refused) as error:
-            raise self._explained(error) from None
+            raise self._error_with_kernel_reason(error) from None
 
-    def _explained(self, error: TuningError) -> TuningError:
-        """Return an error with the kernel's own words, or with what can be seen where it has none."""
+    def _error_with_kernel_reason(self, error: TuningError) -> TuningError:
+        """Return the error with the kernel's reason, or a probable one, in its message."""
         if resctrl.find_mount(self.fs) is None:
             return TuningError(UNMOUNTED, **error.details)
         if isinstance(error, Refused):
-            return Refused(f"{error} {self._kernel_says()}", error.errno, error.path)
+            return Refused(f"{error} {self._kernel_reason()}", error.errno, error.path)
         return error
 
-    def _kernel_says(self) -> str:
-        words = (self.fs.find(self._path("default", "info", "last_cmd_status")) or "").strip()
+    def _kernel_reason(self) -> str:
+        words = (self.fs.read_if_present(self._group_path("default", "info", "last_cmd_status")) or "").strip()
         if words and words != "ok":
             return f"The kernel says: {words}."
-        offline = (self.fs.find("/sys/devices/system/cpu/offline") or "").strip()
+        offline = (self.fs.read_if_present("/sys/devices/system/cpu/offline") or "").strip()
         if offline:
             return (
                 f"The kernel gives no reason, but CPUs {offline} are offline, and it knows no L3 domain without a CPU "
@@ -145,13 +139,13 @@ class Groups(Knob):
             )
         return "The kernel gives no reason."
 
-    def _set_all(self, file: str, changes: Iterable[Change]) -> None:
+    def _write_files(self, file: str, changes: Iterable[Change]) -> None:
         for change in changes:
-            self._tell(self._path(split(change.address)[0], file), f"{change.after}\n")
+            self._write_or_explain(self._group_path(split_address(change.address)[0], file), f"{change.after}\n")
 
-    def _assign(self, folder: str, tasks: Iterable[int]) -> None:
+    def _move_tasks(self, folder: str, tasks: Iterable[int]) -> None:
         for task in sorted(tasks):
             try:
-                self._tell(f"{folder}/{TASKS}", f"{task}\n")
+                self._write_or_explain(f"{folder}/{TASKS}", f"{task}\n")
             except Absent:
                 continue  # The thread has ended since it was listed.

@@ -1,30 +1,30 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of resctrl: masks, bandwidth limits, CPUs, modes and monitor groups; mount and threads are of their own.
+"""The knob of resctrl groups: masks, bandwidth limits, CPUs, modes and monitor groups.
 
-Addresses: per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and
-SMBA), ``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
-``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. Of a group that is removed, ``resctrl:NAME/tasks``
-and ``resctrl:NAME/mon/MONITOR/tasks`` are its threads. The root group is called default.
-Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
+Addresses: per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and SMBA),
+``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
+``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. ``resctrl:NAME/tasks`` and
+``resctrl:NAME/mon/MONITOR/tasks`` are the threads of a group that is removed. The root group is called default. The
+mount and the threads of units have knobs of their own. Source: Documentation/filesystems/resctrl.rst and fs/resctrl of
+the Linux kernel.
 """
 
 from __future__ import annotations
 
 from ..._errors import Absent, BadRequest, Refused
 from ..._kernel import resctrl
-from ..._kernel.resctrl import address, split
-from ..._notation import cpulist
-from ..._notation.masks import parse_mask
-from ..knob import L3_DOMAIN, Change, Knob
-from . import recorded, way_back
+from ..._kernel.resctrl import format_address, split_address
+from ..._notation.cache_masks import parse_cache_mask
+from ..._notation.cpulist import format_cpulist, parse_cpulist
+from ..protocol.knob import L3_DOMAIN, Change, Knob
+from . import obsolete, saved_threads
 from .expand import PRESENT, Expansion
 from .groups import FOREIGN, LABEL, TASKS, Groups
 from .mount import MOUNT, ResctrlMount
-from .request import parse
-from .threads import Threads, why_not
+from .request import parse_resctrl_request
+from .threads import Threads, missing_threads_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Settings, Words
-    from .request import Request
+    from ..protocol.knob import Settings, Words
+    from .request import ResctrlRequest
 
 TITLES = {
     "L3": "L3 share",
@@ -46,25 +46,24 @@ TITLES = {
 }
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the mount, the groups and their threads as knobs; with ``from_plan``, the groups are those of the plan."""
     mount = ResctrlMount(host, options.get("mount", False), options.get("mount_options"))
-    how = (host, lambda: _request(host, options), mount.options)
+    how = (host, lambda: _build_request(host, options), mount.options)
     return [mount, Resctrl(*how), Threads(*how)]
 
 
-def followers(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the knob of threads alone where a request names units, which may start at any time."""
+def build_thread_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the knob of threads alone, if the request names units, whose threads may start at any time."""
     groups = [*(options.get("groups") or ()), options.get("default") or {}]
     named = any(group.get("tasks_of") for group in groups)
-    return [Threads(host, lambda: _request(host, options), ())] if named else []
+    return [Threads(host, lambda: _build_request(host, options), ())] if named else []
 
 
-def describe(rest: str) -> Words:
-    """Return what a setting of a group is, for people."""
-    group, dummy, more = rest.partition("/")
+def describe_setting(address_rest: str) -> Words:
+    group, dummy, more = address_rest.partition("/")
     kind, dummy, key = more.partition("/")
-    if rest == "mount":
+    if address_rest == "mount":
         return "mount of resctrl", "", None
     if not kind:
         return f"group {group}", "", None
@@ -74,193 +73,199 @@ def describe(rest: str) -> Words:
         return f"monitor group {key} of group {group}", "", None
     if kind == TASKS:
         return f"threads of group {group}", "", None
-    what = f"{TITLES.get(kind, kind)} of group {group}"
-    return (what, L3_DOMAIN, int(key)) if key.isdecimal() else (what, "", None)
+    noun = f"{TITLES.get(kind, kind)} of group {group}"
+    return (noun, L3_DOMAIN, int(key)) if key.isdecimal() else (noun, "", None)
 
 
-def _request(host: Host, options: Mapping[str, Any]) -> Request:
+def _build_request(host: Host, options: Mapping[str, Any]) -> ResctrlRequest:
     groups, default = options.get("groups", []), options.get("default")
     if options.get("from_plan"):
         if "cat" in host.plan.cannot:
             raise BadRequest(host.plan.cannot["cat"])
-        planned = host.plan.resctrl()
+        planned = host.plan.resctrl_options()
         groups, default = [*planned["groups"], *groups], default or planned["default"]
-    return parse(groups, default, options.get("purge", "none"))
+    return parse_resctrl_request(groups, default, options.get("purge", "none"))
 
 
 class Resctrl(Groups):
-    """The groups below the mount, but for the threads in them."""
+    """The groups below the mount, without the threads in them."""
 
-    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
+    def __init__(self, host: Host, request: Callable[[], ResctrlRequest], mount_options: Sequence[str]) -> None:
         super().__init__(host, request, mount_options)
         self._monitored: dict[str, dict[str, set[int]]] = {}
 
-    # The protocol
+    def owns_address(self, address: str) -> bool:
+        return super().owns_address(address) and address != MOUNT and split_address(address)[1] != "tasks_of"
 
-    def owns(self, address: str) -> bool:
-        """All but the mount and the threads."""
-        return super().owns(address) and address != MOUNT and split(address)[1] != "tasks_of"
-
-    def kept(self, originals: Settings) -> dict[str, str]:
-        """Keep the masks of an L3 domain that is offline."""
-        found = self._read_all() if originals else {}
-        reasons = {name: way_back.offline(name, found) for name in originals}
+    def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
+        """Return the masks of L3 domains whose CPUs are all offline, each with the reason."""
+        present = self._read_all_groups() if originals else {}
+        reasons = {name: obsolete.offline_domain_reason(name, present) for name in originals}
         return {name: reason for name, reason in reasons.items() if reason}
 
-    def void(self, originals: Settings) -> dict[str, str]:
-        """Return what ended with an earlier mount or with its group."""
-        return way_back.void(originals, self._read_all()) if originals else {}
+    def obsolete_originals(self, originals: Settings) -> dict[str, str]:
+        """Return the originals that ended with an earlier mount or with their group, each with the reason."""
+        return obsolete.obsolete_originals(originals, self._read_all_groups()) if originals else {}
 
-    def marked(self) -> list[str]:
-        """Return the groups that have our label."""
-        self._read_all()
-        names = self._groups()[1:] if self.able.mount_point else []
-        return [address(name) for name in names if self._is_ours(name)]
+    def list_marked_addresses(self) -> list[str]:
+        """Return the groups that this collection made."""
+        self._read_all_groups()
+        names = self._list_groups()[1:] if self.able.mount_point else []
+        return [format_address(name) for name in names if self._was_made_by_collection(name)]
 
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return the settings asked for; all None where resctrl is not mounted."""
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return the settings of groups; all None if resctrl is not mounted."""
         addresses = list(addresses)
-        found = self._read_all()
-        threads = [name for name in addresses if _are_tasks(name) and self.parent(name) in found]
-        found.update({name: self._tasks_text(name) for name in threads})
-        return {name: found.get(name) for name in addresses}
+        present = self._read_all_groups()
+        threads = [name for name in addresses if _is_tasks_address(name) and self.holder_address(name) in present]
+        present.update({name: self._read_tasks_as_text(name) for name in threads})
+        return {name: present.get(name) for name in addresses}
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """A group is there or not, whoever made it; of threads that were in one, those that still live are."""
-        if not split(address)[1] or wanted is None or found is None:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Return whether two values are equal. Any two groups are; of saved threads, only living ones count."""
+        if not split_address(address)[1] or wanted is None or found is None:
             return (wanted is None) == (found is None)
-        if _are_tasks(address):
-            return recorded.alive(self.fs, wanted) <= recorded.alive(self.fs, found)
+        if _is_tasks_address(address):
+            return saved_threads.parse_living_threads(self.fs, wanted) <= saved_threads.parse_living_threads(
+                self.fs, found
+            )
         return wanted == found
 
-    def wanted(self) -> Settings:
-        """Expand the request for this host, refusing what cannot be had here."""
-        found = self._read_all()
+    def wanted_settings(self) -> Settings:
+        """Return the wanted settings of the request, refusing one that this host cannot satisfy."""
+        present = self._read_all_groups()
         if self.able.mount_point is None:
-            self.able.expect(tuple(self.mount_options))
+            self.able.assume_mount_options(tuple(self.mount_options))
         request = self.request()
-        gone = self._gone(request, found)
-        # Threads of these fall to the default group, so where they were is a setting of this run too.
-        holders = [name for name in found if split(name)[0] in gone and found[name] in (PRESENT, FOREIGN)]
-        found.update({f"{name}/{TASKS}": self._tasks_text(f"{name}/{TASKS}") for name in holders})
-        expansion = Expansion(request, self.host.topology, self.able, found, gone)
-        wanted = expansion.wanted()
-        for unit in (unit for group in request.every() for unit in group.tasks_of):
-            reason = why_not(self.host, unit)
+        removed = self._groups_to_remove(request, present)
+        # The kernel moves the threads of removed groups to the default group, which an undo has to reverse.
+        holders = [
+            name for name in present if split_address(name)[0] in removed and present[name] in (PRESENT, FOREIGN)
+        ]
+        present.update({f"{name}/{TASKS}": self._read_tasks_as_text(f"{name}/{TASKS}") for name in holders})
+        expansion = Expansion(request, self.host.topology, self.able, present, removed)
+        wanted = expansion.wanted_settings()
+        for unit in (unit for group in request.wanted_groups_and_default() for unit in group.tasks_of):
+            reason = missing_threads_reason(self.host, unit)
             if reason:
-                raise BadRequest(reason)  # before the groups are made, which would be of no use
+                raise BadRequest(reason)  # before any group is made
         self._remarks = expansion.remarks
         return wanted
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Remove, make, then set: masks before CPUs and exclusive modes last, so that nothing overlaps on the way."""
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        """Remove groups, make groups, write masks, then CPUs, and exclusive modes last, so that no masks overlap."""
         by_kind: dict[str, list[Change]] = {}
         for change in changes:
-            by_kind.setdefault(split(change.address)[1], []).append(change)
+            by_kind.setdefault(split_address(change.address)[1], []).append(change)
         for change in by_kind.get("", []):
             if change.after is None:
-                self.fs.rmdir(self._path(split(change.address)[0]))
-        # A new group is born shareable.
-        new = {split(change.address)[0] for change in by_kind.get("", []) if change.after is not None}
+                self.fs.rmdir(self._group_path(split_address(change.address)[0]))
+        # The mode of a new group is shareable.
+        new = {split_address(change.address)[0] for change in by_kind.get("", []) if change.after is not None}
         modes = [change for change in by_kind.get("mode", []) if change.after]
-        modes = [change for change in modes if change.after != "shareable" or split(change.address)[0] not in new]
-        self._set_all("mode", [change for change in modes if change.after == "shareable"])
+        modes = [
+            change for change in modes if change.after != "shareable" or split_address(change.address)[0] not in new
+        ]
+        self._write_files("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:
-                self._make(split(change.address)[0], ours=change.after != FOREIGN)
+                self._create_group(split_address(change.address)[0], mark=change.after != FOREIGN)
         self._write_schemata(
-            [change for kind, some in by_kind.items() if kind in resctrl.RESOURCES for change in some if change.after]
+            [change for resource in resctrl.RESOURCES for change in by_kind.get(resource, []) if change.after]
         )
-        # The default group holds whatever CPUs the others do not; writing it smaller is refused, and never needed.
-        cpus = [change for change in by_kind.get("cpus", []) if split(change.address)[0] != "default"]
-        self._write_cpus([change for change in cpus if change.after is not None])
-        self._set_all("mode", [change for change in modes if change.after != "shareable"])
-        # A monitor group takes threads of its own group only.
+        # The default group has the CPUs that no other group has; the kernel refuses to write fewer.
+        cpus = [change for change in by_kind.get("cpus", []) if split_address(change.address)[0] != "default"]
+        self._write_cpus_of_groups([change for change in cpus if change.after is not None])
+        self._write_files("mode", [change for change in modes if change.after != "shareable"])
+        # Monitor groups follow, because a monitor group takes threads of its own group only.
         for change in by_kind.get(TASKS, []):
-            self._assign(self._path(split(change.address)[0]), recorded.alive(self.fs, change.after))
-        self._write_monitors(by_kind.get("mon", []))
+            self._move_tasks(
+                self._group_path(split_address(change.address)[0]),
+                saved_threads.parse_living_threads(self.fs, change.after),
+            )
+        self._write_monitor_groups(by_kind.get("mon", []))
 
-    def _tasks_text(self, name: str) -> str:
-        """Return the threads of a group or monitor group, by the address of these."""
-        group, kind, key = split(name)
+    def _read_tasks_as_text(self, name: str) -> str:
+        """Return the threads of a group or a monitor group as text, by their address."""
+        group, kind, key = split_address(name)
         more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
-        return recorded.text_of(self.fs, self._tasks(group, *more))
+        return saved_threads.format_threads(self.fs, self._read_tasks(group, *more))
 
-    def _gone(self, request: Request, found: Settings) -> set[str]:
-        """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
-        gone = {group.name for group in request.groups if not group.present}
-        for name in {split(name)[0] for name in found} - {"default"} - request.named():
-            ours = found[address(name)] == PRESENT
-            if request.purge == "all" or (request.purge == "own" and ours):
-                gone.add(name)
-        return gone
+    def _groups_to_remove(self, request: ResctrlRequest, present: Settings) -> set[str]:
+        """Return the groups that the request or its purge removes."""
+        removed = {group.name for group in request.groups if not group.present}
+        for name in {split_address(name)[0] for name in present} - {"default"} - request.wanted_group_names():
+            is_own = present[format_address(name)] == PRESENT
+            if request.purge == "all" or (request.purge == "own" and is_own):
+                removed.add(name)
+        return removed
 
-    # Writing
+    def _write_cpus_of_groups(self, changes: Iterable[Change]) -> None:
+        """Set the CPUs of groups, and restore those of their monitor groups, which the kernel clears.
 
-    def _write_cpus(self, changes: Iterable[Change]) -> None:
-        """Set the CPUs of groups. The kernel clears those of all monitors of such a group, which get them back.
-
-        What they had is read before the first write, so that an undo of this run gives it back too.
+        The CPUs of monitor groups are read before the first write, so that a rollback restores them too.
         """
         for change in changes:
-            group = split(change.address)[0]
+            group = split_address(change.address)[0]
             if group not in self._monitored:
-                there = self._monitors(group).items()
-                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in there}
-            self._set_all("cpus_list", [change])
+                monitors = self._read_monitor_cpus(group).items()
+                self._monitored[group] = {name: set(parse_cpulist(text or "")) for name, text in monitors}
+            self._write_files("cpus_list", [change])
             for name, cpus in self._monitored[group].items():
-                left = cpus.intersection(cpulist.parse(change.after or ""))
-                path = self._path(group, "mon_groups", name)
+                left = cpus.intersection(parse_cpulist(change.after or ""))
+                path = self._group_path(group, "mon_groups", name)
                 if left and self.fs.is_dir(path):
-                    self._tell(f"{path}/cpus_list", f"{cpulist.render(left)}\n")
+                    self._write_or_explain(f"{path}/cpus_list", f"{format_cpulist(left)}\n")
 
-    def _make(self, name: str, ours: bool) -> None:
-        path = self._path(name)
+    def _create_group(self, name: str, mark: bool) -> None:
+        path = self._group_path(name)
         try:
             self.fs.mkdir(path)
         except (Absent, Refused) as error:
-            raise self._explained(error) from None
-        if ours:
-            self.fs.label(path, LABEL, "made by sovereign.epyc")
+            raise self._error_with_kernel_reason(error) from None
+        if mark:
+            self.fs.set_trusted_attribute(path, LABEL, "made by sovereign.epyc")
 
     def _write_schemata(self, changes: Sequence[Change]) -> None:
-        """One write a group, which the kernel takes whole or not at all.
+        """Write the masks of each group at once, which the kernel takes whole or not at all.
 
-        With an exclusive group around, no two masks may overlap even for a moment: everybody first gives up what the
-        new masks no longer hold, and only then takes what is new.
+        If there is an exclusive group, masks must not overlap even for a moment. So each group first gives up the ways
+        that its new masks do not have, and then gets the new ways.
         """
-        exclusive = any(self.fs.find(self._path(name, "mode")) == "exclusive" for name in self._groups())
+        exclusive = any(
+            self.fs.read_if_present(self._group_path(name, "mode")) == "exclusive" for name in self._list_groups()
+        )
         shrunk: dict[str, dict[str, dict[int, str]]] = {}
         final: dict[str, dict[str, dict[int, str]]] = {}
         for change in changes:
-            group, resource, domain = split(change.address)
+            group, resource, domain = split_address(change.address)
             final.setdefault(group, {}).setdefault(resource, {})[int(domain)] = change.after or ""
             if exclusive and resource.startswith("L3"):
-                common = parse_mask(change.before or "0") & parse_mask(change.after or "0")
+                common = parse_cache_mask(change.before or "0") & parse_cache_mask(change.after or "0")
                 if common:
                     shrunk.setdefault(group, {}).setdefault(resource, {})[int(domain)] = f"{common:x}"
         for step in (shrunk, final):
             for group, table in step.items():
-                self._tell(self._path(group, "schemata"), resctrl.render_schemata(table))
+                self._write_or_explain(self._group_path(group, "schemata"), resctrl.format_schemata(table))
 
-    def _write_monitors(self, changes: Iterable[Change]) -> None:
+    def _write_monitor_groups(self, changes: Iterable[Change]) -> None:
         for change in changes:
-            group, dummy, rest = split(change.address)
+            group, dummy, rest = split_address(change.address)
             name, dummy, what = rest.partition("/")
-            path = self._path(group, "mon_groups", name)
-            if not self.fs.is_dir(self._path(group)):
-                continue  # Gone with the group that it belonged to.
+            path = self._group_path(group, "mon_groups", name)
+            if not self.fs.is_dir(self._group_path(group)):
+                continue  # The monitor group ended with its group.
             if not what and change.after is None:
                 self.fs.rmdir(path)
             elif not what:
                 self.fs.mkdir(path)
             elif what == TASKS:
-                self._assign(path, recorded.alive(self.fs, change.after))
+                self._move_tasks(path, saved_threads.parse_living_threads(self.fs, change.after))
             elif change.after is not None:
-                self._tell(f"{path}/cpus_list", f"{change.after}\n")
+                self._write_or_explain(f"{path}/cpus_list", f"{change.after}\n")
 
 
-def _are_tasks(address: str) -> bool:
-    """Return whether an address is that of the threads that a group or a monitor group has."""
-    dummy, kind, key = split(address)
+def _is_tasks_address(address: str) -> bool:
+    """Return whether an address is that of the threads of a group or a monitor group."""
+    dummy, kind, key = split_address(address)
     return kind == TASKS or (kind == "mon" and key.endswith(f"/{TASKS}"))

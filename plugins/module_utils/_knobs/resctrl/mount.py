@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The knob of the resctrl mount, as ``resctrl:mount``; its value is the mount options.
@@ -11,22 +10,22 @@ from __future__ import annotations
 
 from ..._errors import BadRequest, Unsupported
 from ..._kernel import resctrl
-from ..knob import Knob
-from .way_back import void_mount
+from ..protocol.knob import Knob
+from .obsolete import obsolete_mount_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..protocol.knob import Change, Settings
 
 MOUNT = "resctrl:mount"
 NO_OPTIONS = "no options"
 
 
 class ResctrlMount(Knob):
-    """Whether resctrl is mounted, and with which options. Never mounts it anew: that would reset everybody's groups."""
+    """The mount of resctrl and its options. It is never mounted again, because that would reset all groups."""
 
     prefix = "resctrl"
 
@@ -34,24 +33,23 @@ class ResctrlMount(Knob):
         self.host = host
         self.fs = host.fs
         self.mount = mount
-        #: In the kernel's spelling.
+        #: The options in the kernel's spelling.
         self.options = ["mba_MBps" if option == "mba_mbps" else option for option in options or ()]
-        self._asked = None if options is None else _options_text(self.options)
+        self._requested = None if options is None else _format_options(self.options)
 
-    def owns(self, address: str) -> bool:
-        """Only the mount itself."""
+    def owns_address(self, address: str) -> bool:
         return address == MOUNT
 
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return the options of the mount, None where there is no mount."""
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return the options of the mount, None if resctrl is not mounted."""
         mount = resctrl.find_mount(self.fs)
-        return dict.fromkeys(addresses, None if mount is None else _options_text(mount[1]))
+        return dict.fromkeys(addresses, None if mount is None else _format_options(mount[1]))
 
-    def wanted(self) -> Settings:
-        """Refuse what this host or an existing mount does not allow."""
+    def wanted_settings(self) -> Settings:
+        """Return the wanted options, refusing those that this host or an existing mount does not allow."""
         top = self.host.topology
         if top.resctrl is None:
-            raise Unsupported(next(reason for reason in top.missing if reason.startswith("resctrl")))
+            raise Unsupported(top.missing["resctrl"])
         if "mba_MBps" in self.options and top.is_amd:
             raise BadRequest(
                 "The mount option mba_mbps needs a linear bandwidth scale, which AMD does not have: the kernel "
@@ -59,38 +57,38 @@ class ResctrlMount(Knob):
             )
         if "cdp" in self.options and "cdp_l3" not in top.flags:
             raise BadRequest(
-                "The mount option cdp needs a CPU that tells code from data in L3, which this one does not (no cdp_l3 "
-                "in /proc/cpuinfo). Leave it out."
+                "The mount option cdp needs a CPU that separates code and data in L3, which this one does not (no "
+                "cdp_l3 in /proc/cpuinfo). Leave it out."
             )
-        have = self.read([MOUNT])[MOUNT]
-        if have is None:
+        present = self.read_settings([MOUNT])[MOUNT]
+        if present is None:
             if not self.mount:
                 raise BadRequest(f"resctrl is not mounted. Set mount to true, or mount it on {resctrl.HOME} yourself.")
-            return {MOUNT: self._asked or NO_OPTIONS}
-        if self._asked not in (None, have):
+            return {MOUNT: self._requested or NO_OPTIONS}
+        if self._requested not in (None, present):
             raise BadRequest(
-                f"resctrl is already mounted with {have}, and {self._asked} was asked for. Changing that means "
+                f"resctrl is already mounted with {present}, and {self._requested} was asked for. Changing that means "
                 "unmounting, which resets every group on this host, whoever made it. Unmount it yourself when that is "
                 "right, or leave mount_options out."
             )
-        return {MOUNT: have}
+        return {MOUNT: present}
 
-    def void(self, originals: Settings) -> dict[str, str]:
-        """A mount that is gone, or is another one now, is not ours to put back."""
-        found = self.read(originals)
-        reasons = {name: void_mount(original, found[name]) for name, original in originals.items()}
+    def obsolete_originals(self, originals: Settings) -> dict[str, str]:
+        """Return the original, with the reason, if its mount has ended, so that it needs no restoring."""
+        present = self.read_settings(originals)
+        reasons = {name: obsolete_mount_reason(original, present[name]) for name, original in originals.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Mount, or unmount again when a run is undone."""
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        """Mount resctrl, or unmount it in a rollback or an undo."""
         for change in changes:
             if change.after is None:
-                self.fs.unmount(resctrl.HOME)
+                self.fs.unmount_filesystem(resctrl.HOME)
             else:
-                self.fs.mount("resctrl", resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
-        # The mounted file system tells what could not be known before, such as how wide a mask is.
-        self.host.renew()
+                self.fs.mount_filesystem("resctrl", resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
+        # The mounted file system shows more features than CPUID, so the topology is read again.
+        self.host.forget_topology()
 
 
-def _options_text(options: Sequence[str]) -> str:
+def _format_options(options: Sequence[str]) -> str:
     return ",".join(sorted(options)) or NO_OPTIONS

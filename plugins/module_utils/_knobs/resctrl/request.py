@@ -1,18 +1,17 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What somebody asks of resctrl, checked as far as that can be done without looking at a host.
+"""The request of resctrl, with the checks that need no host.
 
-Everything that is wrong in itself is refused here: names, numbers, a CPU in two groups, a domain named twice.
+Requests that no host could satisfy are refused here: wrong names and numbers, a CPU in two groups, a domain twice.
 """
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.resctrl import FIXED, STEPS_PER_GBPS
-from ..._notation import cpulist
-from ..._notation.masks import Amount
+from ..._notation.cache_masks import CacheAmount
+from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..._notation.numbers import parse_decimal
 
 TYPE_CHECKING = False
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ALL = "all"
-#: Option name -> the resources it stands for, without and with code and data prioritisation (CDP).
+#: Option name -> its resources, without and with code and data prioritisation (CDP).
 L3_OPTIONS = {
     "l3": {False: ("L3",), True: ("L3CODE", "L3DATA")},
     "l3_code": {False: (), True: ("L3CODE",)},
@@ -31,20 +30,18 @@ THROTTLE_OPTIONS = {"mb": "MB", "smba": "SMBA"}
 
 
 class DomainTable:
-    """A value per L3 domain: for single ids, and for ``all`` the others (None where the others are not touched)."""
-
-    __slots__ = ("by_id", "rest")
+    """Values by L3 domain: ``by_id``, and ``rest`` for the other domains, None to leave those as they are."""
 
     def __init__(self, by_id: dict[int, Any], rest: Any) -> None:
         self.by_id = by_id
         self.rest = rest
 
-    def expand(self, ids: Sequence[int], what: str) -> dict[int, Any]:
-        """Return the value of each domain that has one. Raises BadRequest for an id this host does not have."""
-        strange = sorted(set(self.by_id) - set(ids))
-        if strange:
+    def values_by_domain(self, ids: Sequence[int], label: str) -> dict[int, Any]:
+        """Return the value of each domain that has one. Raises BadRequest for an id that this host lacks."""
+        unknown = sorted(set(self.by_id) - set(ids))
+        if unknown:
             raise BadRequest(
-                f"{what}: there is no L3 domain {strange[0]} on this host, only {cpulist.render(ids)}; ids have holes "
+                f"{label}: there is no L3 domain {unknown[0]} on this host, only {format_cpulist(ids)}; ids have holes "
                 "on some machines."
             )
         table = {} if self.rest is None else dict.fromkeys(ids, self.rest)
@@ -53,7 +50,7 @@ class DomainTable:
 
 
 class GroupRequest:
-    """What is asked of one group; None is "leave as it is"."""
+    """The requested settings of one group; None leaves a setting as it is."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -66,42 +63,46 @@ class GroupRequest:
         self.monitors: dict[str, tuple[int, ...] | None] = {}
 
 
-class Request:
-    """What is asked of resctrl as a whole."""
+class ResctrlRequest:
+    """The whole request: groups, settings of the default group, and which other groups to purge."""
 
     def __init__(self, groups: list[GroupRequest], default: GroupRequest, purge: str) -> None:
         self.groups = groups
         self.default = default
         self.purge = purge
 
-    def named(self) -> set[str]:
-        """Return the names of the groups that shall be there."""
+    def wanted_group_names(self) -> set[str]:
+        """Return the names of the groups that the request wants to exist."""
         return {group.name for group in self.groups if group.present}
 
-    def every(self) -> list[GroupRequest]:
-        """Return the groups that shall be there, the default one too."""
+    def wanted_groups_and_default(self) -> list[GroupRequest]:
+        """Return the groups that the request wants to exist, and the default group."""
         return [*(group for group in self.groups if group.present), self.default]
 
 
-def parse(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> Request:
-    """Read module options. Raises BadRequest for what no host could satisfy."""
-    parsed = [_group(raw, check_name(raw["name"])) for raw in groups]
+def parse_resctrl_request(
+    groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str
+) -> ResctrlRequest:
+    """Return the request of module options. Raises BadRequest for one that no host could satisfy."""
+    parsed = [_parse_group(raw, validate_group_name(raw["name"])) for raw in groups]
     seen: set[str] = set()
     for group in parsed:
         if group.name in seen:
             raise BadRequest(f"The group {group.name} is named twice; give it once, with all its settings.")
         seen.add(group.name)
-    request = Request(parsed, _group(default or {}, "default"), purge)
+    request = ResctrlRequest(parsed, _parse_group(default or {}, "default"), purge)
     present = [group for group in parsed if group.present]
-    _refuse_shared({group.name: group.cpus or () for group in present}, "CPU", "groups")
-    _refuse_shared({group.name: group.tasks_of for group in present}, "unit or process", "groups")
-    for group in request.every():
-        _refuse_shared({name: cpus or () for name, cpus in group.monitors.items()}, "CPU", "monitor groups")
+    _refuse_member_of_two_groups({group.name: group.cpus or () for group in present}, "CPU", "groups")
+    _refuse_member_of_two_groups({group.name: group.tasks_of for group in present}, "unit or process", "groups")
+    for group in request.wanted_groups_and_default():
+        _refuse_member_of_two_groups(
+            {name: cpus or () for name, cpus in group.monitors.items()}, "CPU", "monitor groups"
+        )
     return request
 
 
-def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: str) -> None:
-    """Refuse what is given to two: the kernel would move it to the latter silently."""
+def _refuse_member_of_two_groups(members: Mapping[str, Sequence[object]], noun: str, holders: str) -> None:
+    """Refuse an item in two groups, because the kernel would silently move it to the second."""
     owner: dict[object, str] = {}
     for name, items in members.items():
         for item in items:
@@ -111,8 +112,8 @@ def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: 
                 )
 
 
-def check_name(name: str) -> str:
-    """Return a group's name when the kernel would take it and our addresses can hold it."""
+def validate_group_name(name: str) -> str:
+    """Return the name of a group; raise BadRequest for a name that the kernel or an address cannot have."""
     reserved = (*FIXED, "default", "mount", ".", "..", "")
     if name in reserved or "/" in name or not name.isprintable() or name != name.strip() or len(name) > 200:
         raise BadRequest(
@@ -122,36 +123,38 @@ def check_name(name: str) -> str:
     return name
 
 
-def _group(raw: Mapping[str, Any], name: str) -> GroupRequest:
+def _parse_group(raw: Mapping[str, Any], name: str) -> GroupRequest:
     group = GroupRequest(name)
     group.present = (raw.get("state") or "present") == "present"
     group.mode = raw.get("mode")
-    group.cpus = _cpus(raw.get("cpus"), f"group {name}: cpus")
+    group.cpus = _parse_cpus(raw.get("cpus"), f"group {name}: cpus")
     for option in L3_OPTIONS:
         if raw.get(option):
-            group.l3[option] = _table(raw[option], f"group {name}: {option}", Amount.parse)
+            group.l3[option] = _parse_domain_table(raw[option], f"group {name}: {option}", CacheAmount.from_text)
     for option, resource in THROTTLE_OPTIONS.items():
         if raw.get(option):
-            group.throttle[resource] = _table(raw[option], f"group {name}: {option}", _steps)
+            group.throttle[resource] = _parse_domain_table(
+                raw[option], f"group {name}: {option}", _parse_bandwidth_limit
+            )
     group.tasks_of = tuple(str(item) for item in raw.get("tasks_of") or ())
     for monitor in raw.get("monitors") or ():
         if monitor["name"] in group.monitors:
             raise BadRequest(f"Group {name}: the monitor group {monitor['name']} is named twice.")
-        what = f"group {name}: monitor {monitor['name']}: cpus"
-        group.monitors[check_name(monitor["name"])] = _cpus(monitor.get("cpus"), what)
+        label = f"group {name}: monitor {monitor['name']}: cpus"
+        group.monitors[validate_group_name(monitor["name"])] = _parse_cpus(monitor.get("cpus"), label)
     return group
 
 
-def _cpus(text: str | None, what: str) -> tuple[int, ...] | None:
+def _parse_cpus(text: str | None, label: str) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
-        return cpulist.parse(text)
+        return parse_cpulist(text)
     except ValueError as error:
-        raise BadRequest(f"{what}: {error}.") from None
+        raise BadRequest(f"{label}: {error}.") from None
 
 
-def _table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainTable:
+def _parse_domain_table(raw: Mapping[object, object], label: str, parse_value: Any) -> DomainTable:
     by_id: dict[int, Any] = {}
     key_of: dict[int, str] = {}
     rest = None
@@ -161,23 +164,25 @@ def _table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainT
             if key == ALL:
                 rest = parsed
                 continue
-            ids = cpulist.parse(str(key))
+            ids = parse_cpulist(str(key))
             if not ids:
                 raise ValueError("an empty list")
         except ValueError:
-            raise BadRequest(f"{what}: '{key}' names no L3 domain; say 'all', an id, or ids such as '0-3,8'.") from None
+            raise BadRequest(
+                f"{label}: '{key}' names no L3 domain; say 'all', an id, or ids such as '0-3,8'."
+            ) from None
         except BadRequest as error:
-            raise BadRequest(f"{what}: {error}") from None
+            raise BadRequest(f"{label}: {error}") from None
         for domain in ids:
             if domain in key_of:
-                raise BadRequest(f"{what}: L3 domain {domain} is named twice, by '{key_of[domain]}' and '{key}'.")
+                raise BadRequest(f"{label}: L3 domain {domain} is named twice, by '{key_of[domain]}' and '{key}'.")
             key_of[domain] = str(key)
             by_id[domain] = parsed
     return DomainTable(by_id, rest)
 
 
-def _steps(value: object) -> int | None:
-    """Return a limit in the kernel's steps of an eighth of a GB/s, rounded up; -1 for "no limit"."""
+def _parse_bandwidth_limit(value: object) -> int | None:
+    """Return a limit in the kernel's steps of an eighth of a GB/s, rounded up; -1 for "max"."""
     if value == "max":
         return -1
     rate = parse_decimal(value)

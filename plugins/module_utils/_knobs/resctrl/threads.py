@@ -1,18 +1,17 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of threads: all of a unit, or of a process, in one group. A later one may start where its parent is.
+"""The knob of threads: all threads of a unit or of a process in one group. A new thread may start in another group.
 
-Addresses: ``resctrl:NAME/tasks_of/UNIT``; a value says whether all its threads are in the group.
+Addresses: ``resctrl:NAME/tasks_of/UNIT``; a value says whether all threads are in the group.
 """
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._kernel.cgroups import threads_of
-from ..._kernel.resctrl import address, split
-from ..._notation.numbers import parse_whole
+from ..._kernel.cgroups import list_threads
+from ..._kernel.resctrl import format_address, split_address
+from ..._notation.numbers import parse_whole_number
 from .groups import Groups
 
 TYPE_CHECKING = False
@@ -20,106 +19,106 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
-    from .request import Request
+    from ..protocol.knob import Change, Settings
+    from .request import ResctrlRequest
 
-#: The value when no thread is anywhere else, and that of a unit that does not run yet.
+#: The value of a unit with all threads in the group, and that of a unit that does not run yet.
 ALL_THREADS, WAITING = "all", "none yet"
-#: Moves threads of units that start later.
+#: The service that moves threads of units that start later.
 WATCH = "sovereign-epyc-watch.service"
 
 
-def why_not(host: Host, unit: str) -> str | None:
-    """Return why the threads of a unit or process cannot be had, None where they can or may still come.
+def missing_threads_reason(host: Host, unit: str) -> str | None:
+    """Return why the threads of a unit or process cannot be listed, None if they can, or may start later.
 
-    At boot a unit always comes later than its group. A process is there or it is not.
+    At boot a unit always starts after its group is made. A process that is missing does not come back.
     """
-    if host.stored and parse_whole(unit) is None:
+    if host.stored and parse_whole_number(unit) is None:
         return None
     try:
-        threads_of(host.fs, unit)
+        list_threads(host.fs, unit)
     except BadRequest as error:
         return str(error)
     return None
 
 
 class Threads(Groups):
-    """The threads in the groups; it comes after the groups, which it needs."""
+    """The threads in the groups. This knob runs after that of the groups, which it needs."""
 
-    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
+    def __init__(self, host: Host, request: Callable[[], ResctrlRequest], mount_options: Sequence[str]) -> None:
         super().__init__(host, request, mount_options)
         self._group_of_task: dict[int, str] = {}
 
-    def owns(self, address: str) -> bool:
-        """Only threads."""
-        return super().owns(address) and split(address)[1] == "tasks_of"
+    def owns_address(self, address: str) -> bool:
+        return super().owns_address(address) and split_address(address)[1] == "tasks_of"
 
-    def wanted(self) -> Settings:
-        """Return the units and processes of the request, of which the groups have refused those that cannot come."""
+    def wanted_settings(self) -> Settings:
+        """Return the units and processes of the request; the knob of groups has refused missing processes."""
         wanted: Settings = {
-            address(group.name, "tasks_of", unit): ALL_THREADS
-            for group in self.request().every()
+            format_address(group.name, "tasks_of", unit): ALL_THREADS
+            for group in self.request().wanted_groups_and_default()
             for unit in group.tasks_of
         }
         self._remarks = [
             f"{unit} does not run now. {WATCH} moves its threads into the group {group} when it does."
-            for group, dummy, unit in map(split, wanted)
-            if self._threads_of(unit) is None
+            for group, dummy, unit in map(split_address, wanted)
+            if self._threads_of_unit(unit) is None
         ]
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return for each whether all threads are there; None where there is no such group, unit or process."""
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return how many threads of each unit or process are in the group; None if it or the group is missing."""
         addresses = list(addresses)
-        there = self._read_all() if addresses else {}
-        return {name: self._threads_text(name) if address(split(name)[0]) in there else None for name in addresses}
+        present = self._read_all_groups() if addresses else {}
+        return {
+            name: self._read_threads_state(name) if format_address(split_address(name)[0]) in present else None
+            for name in addresses
+        }
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Threads come and go: only whether all are in the group counts, or none is there yet."""
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Return whether two values agree on whether all present threads are in the group."""
         return (wanted == ALL_THREADS) == (found in (ALL_THREADS, WAITING))
 
-    def gone(self, address: str) -> str | None:
-        """A unit or process that does not run has no threads to ask about, unless those to come are meant too."""
-        return why_not(self.host, split(address)[2])
+    def unreachable_reason(self, address: str) -> str | None:
+        """Return the reason if a unit or process does not run, None if it runs or may start later."""
+        return missing_threads_reason(self.host, split_address(address)[2])
 
-    def void(self, originals: Settings) -> dict[str, str]:
-        """Threads that have ended need not be moved back."""
-        ended = [name for name in originals if self._threads_of(split(name)[2]) is None]
-        return {name: f"{split(name)[2]} does not run, so none of its threads is moved back." for name in ended}
+    def obsolete_originals(self, originals: Settings) -> dict[str, str]:
+        """Return the units and processes that have ended, so that no thread is moved back, with the reasons."""
+        ended = [name for name in originals if self._threads_of_unit(split_address(name)[2]) is None]
+        return {name: f"{split_address(name)[2]} does not run, so none of its threads is moved back." for name in ended}
 
-    def write(self, changes: Sequence[Change]) -> None:
-        """Move the threads of each."""
+    def write_changes(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            self._move(change)
+            self._move_threads(change)
 
-    def _threads_of(self, unit: str) -> set[int] | None:
-        """Return the threads of a unit or process, None where it does not run."""
+    def _threads_of_unit(self, unit: str) -> set[int] | None:
         try:
-            return threads_of(self.fs, unit)
+            return list_threads(self.fs, unit)
         except BadRequest:
             return None
 
-    def _threads_text(self, name: str) -> str | None:
-        group, dummy, unit = split(name)
-        threads = self._threads_of(unit)
+    def _read_threads_state(self, name: str) -> str | None:
+        group, dummy, unit = split_address(name)
+        threads = self._threads_of_unit(unit)
         if threads is None:
-            return None if self.gone(name) else WAITING
-        inside = len(threads & self._tasks(group))
+            return None if self.unreachable_reason(name) else WAITING
+        inside = len(threads & self._read_tasks(group))
         return ALL_THREADS if inside == len(threads) else f"{inside} of {len(threads)} threads"
 
-    def _move(self, change: Change) -> None:
-        """Move every thread of a unit into the group; again until none is left, because threads start while we look."""
-        group, dummy, unit = split(change.address)
+    def _move_threads(self, change: Change) -> None:
+        """Move every thread of a unit into the group, repeatedly, because threads start meanwhile."""
+        group, dummy, unit = split_address(change.address)
         if change.after != ALL_THREADS:
-            # Only the run that moved them knows where they were; any other takes the group that threads are born in.
-            homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
-            for task in (self._threads_of(unit) or set()) & homes.keys():
-                self._assign(self._path(homes[task]), [task])
+            # A rollback knows the groups from which this run moved threads; an undo moves them to the default group.
+            homes = {**dict.fromkeys(self._read_tasks(group), "default"), **self._group_of_task}
+            for task in (self._threads_of_unit(unit) or set()) & homes.keys():
+                self._move_tasks(self._group_path(homes[task]), [task])
             return
-        for name in self._groups():
-            self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
+        for name in self._list_groups():
+            self._group_of_task.update(dict.fromkeys(self._read_tasks(name), name))
         for dummy_attempt in range(10):
-            left = threads_of(self.fs, unit) - self._tasks(group)
+            left = list_threads(self.fs, unit) - self._read_tasks(group)
             if not left:
                 return
-            self._assign(self._path(group), left)
+            self._move_tasks(self._group_path(group), left)

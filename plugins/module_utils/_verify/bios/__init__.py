@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the kernel shows of the BIOS: one file per subject, a table of the settings, and the judgement."""
+"""BIOS settings as the kernel shows them: one file for each subject, a table of the settings, and the verdicts."""

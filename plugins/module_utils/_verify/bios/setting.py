@@ -1,8 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What one BIOS setting is, and what is looked at to see it."""
+"""One BIOS setting, and the view of the kernel from which settings are read."""
 
 from __future__ import annotations
 
@@ -16,65 +15,62 @@ if TYPE_CHECKING:
 
     from ..._host.topology import Topology
     from ..._io.kernelfs import KernelFS
-    from ..._knobs.ledger import Ledger
+    from ..._knobs.protocol.ledger import Ledger
 
-    #: The value in force, None where the kernel does not show it, and how we know or why not.
-    Seen = tuple[Optional[str], str]
+    #: The value in force with its source, or None with the reason why the value is unknown.
+    Reading = tuple[Optional[str], str]
 
 ON, OFF = "on", "off"
 
 
-class Look:
-    """One look at a host. ``ledger`` knows what registers held before we wrote to them."""
+class KernelView:
+    """The sources of BIOS settings: kernel files, topology, and a ledger with the originals of registers."""
 
     def __init__(self, fs: KernelFS, top: Topology, ledger: Ledger | None = None) -> None:
         self.fs = fs
         self.top = top
         self.ledger = ledger
-        self._memory: smbios.Memory | None = None
+        self._memory_slots: smbios.MemorySlots | None = None
 
     @property
-    def memory(self) -> smbios.Memory:
-        """The slots for memory, read once."""
-        if self._memory is None:
-            self._memory = smbios.read(self.fs)
-        return self._memory
+    def memory_slots(self) -> smbios.MemorySlots:
+        """The slots for memory modules, read at the first use."""
+        if self._memory_slots is None:
+            self._memory_slots = smbios.read_memory_slots(self.fs)
+        return self._memory_slots
 
-    def told(self, *parameters: str) -> str:
-        """Return the first boot parameter that begins like one of these, an empty text where there is none."""
-        words = cmdline.split(self.fs.read("/proc/cmdline"))
-        return next((word for word in words if word.startswith(parameters)), "")
+    def find_first_boot_parameter(self, *prefixes: str) -> str:
+        """Return the first boot parameter that begins with one of the prefixes; "" where no parameter does."""
+        words = cmdline.split_kernel_command_line(self.fs.read("/proc/cmdline"))
+        return next((word for word in words if word.startswith(prefixes)), "")
 
 
 class Setting:
-    """One BIOS setting: how to see it, what a wrong value costs, and where it is changed.
+    """A BIOS setting: the function that reads its value, the cost of a wrong value, and its place in the setup.
 
-    ``costs`` maps a wrong value to what it costs; "" stands for any other value. ``menu`` is the place in AMI's setup,
-    ``names`` has the attributes by vendor, with spaces between them. ``remedy`` stands in place of both for what no
-    BIOS setting can mend. ``form`` makes a text of the value of an option that is no switch.
+    ``costs`` maps a wrong value to a sentence on its cost; "" stands for any other value. ``menu`` is the place in
+    AMI's setup, ``attribute_names`` has the attributes by vendor, separated by spaces. ``remedy`` replaces both for a
+    fault that no BIOS setting can mend. ``value_format`` formats the value of an option that is no switch.
     """
-
-    __slots__ = ("costs", "form", "menu", "names", "remedy", "see", "title")
 
     def __init__(
         self,
         title: str,
-        see: Callable[[Look], Seen],
+        read: Callable[[KernelView], Reading],
         costs: dict[str, str],
         menu: str = "",
-        names: dict[str, str] | None = None,
+        attribute_names: dict[str, str] | None = None,
         remedy: str = "",
-        form: str = "{}",
+        value_format: str = "{}",
     ) -> None:
         self.title = title
-        self.see = see
+        self.read = read
         self.costs = costs
         self.menu = menu
-        self.names = names or {}
+        self.attribute_names = attribute_names or {}
         self.remedy = remedy
-        self.form = form
+        self.value_format = value_format
 
 
-def unseen(look: Look) -> Seen:
-    """Say that there is nothing to see."""
+def reading_without_kernel_file(dummy_view: KernelView) -> Reading:
     return None, "no kernel file shows it"

@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The slots for memory modules, as the firmware describes them to the kernel (SMBIOS).
@@ -20,23 +19,21 @@ if TYPE_CHECKING:
 
     Structure = tuple[int, bytes, list[str]]
 
-TABLE = "/sys/firmware/dmi/tables/DMI"
+TABLE_FILE = "/sys/firmware/dmi/tables/DMI"
 ARRAY, DEVICE, END = 16, 17, 127
-#: What an array is for: memory of the system, not of a graphics card or flash.
+#: The value of the field for the use of an array: memory of the system, not of a graphics card or flash.
 SYSTEM_MEMORY = 3
-#: Sizes in MiB that say: look elsewhere, and: not known.
+#: Special values of the field for the size: the size is in the field for large sizes; the size is unknown.
 EXTENDED, UNKNOWN_SIZE = 0x7FFF, 0xFFFF
-#: The kernel gives a page of the file at once.
-PAGE, MOST = 4096, 1 << 20
+#: The kernel returns a page of the file at a time. Of a table above the maximum, only the beginning is read.
+PAGE_BYTES, MAX_TABLE_BYTES = 4096, 1 << 20
 
 
 class Slot:
-    """A slot for a memory module. ``mib`` is 0 where it is empty, None where there is one of unknown size.
+    """A slot for a memory module. ``mib`` is the size of the module, 0 in an empty slot, None for an unknown size.
 
-    ``rated`` is the highest speed of the module, ``configured`` the one it runs at, in MT/s; 0 is unknown.
+    ``rated`` is the highest speed of the module and ``configured`` its present speed, in MT/s; 0 is unknown.
     """
-
-    __slots__ = ("bank", "configured", "mib", "name", "rated")
 
     def __init__(self, name: str, bank: str, mib: int | None, rated: int, configured: int) -> None:
         self.name = name
@@ -46,105 +43,105 @@ class Slot:
         self.configured = configured
 
     @property
-    def filled(self) -> bool:
-        """Return whether there is a module in it."""
+    def has_module(self) -> bool:
         return self.mib != 0
 
 
-class Memory:
-    """All slots; where there are none, ``why_not`` says why."""
+class MemorySlots:
+    """All slots of a host; ``missing_reason`` says why no slots are known, and is "" otherwise."""
 
-    __slots__ = ("slots", "why_not")
-
-    def __init__(self, slots: list[Slot], why_not: str = "") -> None:
+    def __init__(self, slots: list[Slot], missing_reason: str = "") -> None:
         self.slots = slots
-        self.why_not = why_not
+        self.missing_reason = missing_reason
 
     @property
-    def modules(self) -> list[Slot]:
-        """The slots with a module."""
-        return [slot for slot in self.slots if slot.filled]
+    def filled_slots(self) -> list[Slot]:
+        return [slot for slot in self.slots if slot.has_module]
 
 
-def read(fs: KernelFS) -> Memory:
-    """Return the slots of a host."""
+def read_memory_slots(fs: KernelFS) -> MemorySlots:
+    """Return the slots of a host, read from the table of the firmware."""
     try:
-        data = _table(fs)
+        data = _read_smbios_table(fs)
     except Absent:
-        return Memory([], f"there is no {TABLE}: the firmware describes no memory modules")
+        return MemorySlots([], f"there is no {TABLE_FILE}: the firmware describes no memory modules")
     except Refused:
-        return Memory([], f"only root can read {TABLE}")
-    slots = parse(data)
-    if not any(slot.filled for slot in slots):
-        return Memory([], f"{TABLE} names no memory module")
-    return Memory(slots)
+        return MemorySlots([], f"only root can read {TABLE_FILE}")
+    slots = parse_memory_slots(data)
+    if not any(slot.has_module for slot in slots):
+        return MemorySlots([], f"{TABLE_FILE} names no memory module")
+    return MemorySlots(slots)
 
 
-def parse(data: bytes) -> list[Slot]:
-    """Return the slots that a table describes, in its order."""
+def parse_memory_slots(smbios_table: bytes) -> list[Slot]:
+    """Return the slots that a table of SMBIOS describes, in its order."""
     arrays: dict[int, int] = {}
     devices = []
-    for kind, raw, texts in structures(data):
+    for kind, raw, texts in parse_smbios_structures(smbios_table):
         if kind == ARRAY:
-            arrays[_number(raw, 2, 2)] = _number(raw, 5, 1)
+            arrays[_parse_number_or_zero(raw, 2, 2)] = _parse_number_or_zero(raw, 5, 1)
         elif kind == DEVICE:
             devices.append((raw, texts))
-    # An array that is not described is taken for the system's.
+    # Slots whose array has no description count as memory of the system.
     return [
-        _slot(raw, texts) for raw, texts in devices if arrays.get(_number(raw, 4, 2), SYSTEM_MEMORY) == SYSTEM_MEMORY
+        _parse_slot(raw, texts)
+        for raw, texts in devices
+        if arrays.get(_parse_number_or_zero(raw, 4, 2), SYSTEM_MEMORY) == SYSTEM_MEMORY
     ]
 
 
-def structures(data: bytes) -> Iterator[Structure]:
-    """Yield type, formatted part and texts of each structure; a table that ends too early ends there."""
+def parse_smbios_structures(smbios_table: bytes) -> Iterator[Structure]:
+    """Yield type, formatted part and texts of each structure, up to the end or to the first incomplete one."""
     at = 0
-    while at + 4 <= len(data):
-        kind, size = data[at], data[at + 1]
-        end = data.find(b"\0\0", at + size)
+    while at + 4 <= len(smbios_table):
+        kind, size = smbios_table[at], smbios_table[at + 1]
+        end = smbios_table.find(b"\0\0", at + size)
         if size < 4 or end < 0:
             return
-        texts = data[at + size : end].decode("utf-8", "replace").split("\0")
-        yield kind, data[at : at + size], texts
+        texts = smbios_table[at + size : end].decode("utf-8", "replace").split("\0")
+        yield kind, smbios_table[at : at + size], texts
         if kind == END:
             return
         at = end + 2
 
 
-def _table(fs: KernelFS) -> bytes:
+def _read_smbios_table(fs: KernelFS) -> bytes:
     data = b""
-    while len(data) < MOST:
-        page = fs.read_at(TABLE, len(data), PAGE)
+    while len(data) < MAX_TABLE_BYTES:
+        page = fs.read_at(TABLE_FILE, len(data), PAGE_BYTES)
         if not page:
             break
         data += page
     return data
 
 
-def _slot(raw: bytes, texts: list[str]) -> Slot:
-    rated = _speed(raw, 0x15, 0x54)
-    return Slot(_text(raw, 0x10, texts), _text(raw, 0x11, texts), _mib(raw), rated, _speed(raw, 0x20, 0x58))
+def _parse_slot(structure: bytes, texts: list[str]) -> Slot:
+    name, bank = _parse_text(structure, 0x10, texts), _parse_text(structure, 0x11, texts)
+    return Slot(
+        name, bank, _parse_size_mib(structure), _parse_speed(structure, 0x15, 0x54), _parse_speed(structure, 0x20, 0x58)
+    )
 
 
-def _mib(raw: bytes) -> int | None:
-    size = _number(raw, 0x0C, 2)
+def _parse_size_mib(structure: bytes) -> int | None:
+    size = _parse_number_or_zero(structure, 0x0C, 2)
     if size == UNKNOWN_SIZE:
         return None
     if size == EXTENDED:
-        return _number(raw, 0x1C, 4) & 0x7FFFFFFF or None
-    # Bit 15 says that it is in KiB.
+        return _parse_number_or_zero(structure, 0x1C, 4) & 0x7FFFFFFF or None
+    # Where bit 15 is set, the size is in KiB.
     return (size & 0x7FFF) // 1024 if size & 0x8000 else size
 
 
-def _speed(raw: bytes, at: int, extended: int) -> int:
-    speed = _number(raw, at, 2)
-    return _number(raw, extended, 4) if speed == UNKNOWN_SIZE else speed
+def _parse_speed(structure: bytes, offset: int, extended_offset: int) -> int:
+    speed = _parse_number_or_zero(structure, offset, 2)
+    return _parse_number_or_zero(structure, extended_offset, 4) if speed == UNKNOWN_SIZE else speed
 
 
-def _text(raw: bytes, at: int, texts: list[str]) -> str:
-    number = _number(raw, at, 1)
+def _parse_text(structure: bytes, offset: int, texts: list[str]) -> str:
+    number = _parse_number_or_zero(structure, offset, 1)
     return texts[number - 1].strip() if 0 < number <= len(texts) else ""
 
 
-def _number(raw: bytes, at: int, size: int) -> int:
-    """Return a field, 0 where an older version of the structure ends before it."""
-    return int.from_bytes(raw[at : at + size], "little")
+def _parse_number_or_zero(structure: bytes, offset: int, size: int) -> int:
+    """Return a field as a number, 0 for a field that an older version of the structure does not have."""
+    return int.from_bytes(structure[offset : offset + size], "little")

@@ -1,18 +1,16 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What came between the threads that compute, over a window: interrupts on their CPUs, and tasks of others.
+"""Noise of a service in a window: interrupts on the CPUs of its busy threads, and time that other tasks took there.
 
-Threads of one service wait for each other at the end of each layer, so the worst CPU and the worst thread count, not
-the mean. A thread that is ready to run and does not, because another task has its CPU, is counted by the kernel as
-waiting: that is what others take, whoever they are.
+Threads of a service wait for each other at the end of each layer of the model, so the worst CPU and the worst thread
+count, not the mean. For the kernel a thread waits while it is ready to run and another task has its CPU.
 """
 
 from __future__ import annotations
 
 from ..._kernel.interrupts import KINDS
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,12 +21,14 @@ if TYPE_CHECKING:
     Counts = Mapping[str, Mapping[int, int]]
 
 
-def between(before: Counts, after: Counts, threads: Iterable[Thread], seconds: float) -> dict[str, object] | None:
-    """Return what came between the busy threads in a window, None where none was busy for all of it.
+def measure_noise_of_busy_threads(
+    before: Counts, after: Counts, threads: Iterable[Thread], seconds: float
+) -> dict[str, object] | None:
+    """Return the noise of the busy threads in a window, None where no thread was busy.
 
-    ``cpus`` are those that they ran on last. ``ticks``, ``devices`` and ``sent`` are interrupts per second of the CPU
-    that had most of a kind, ``involuntary`` are switches per second and ``waited`` is the share of the window of the
-    thread that had most.
+    ``cpus`` are the CPUs on which these threads ran last. ``ticks``, ``devices`` and ``sent`` are the interrupts per
+    second of the CPU with most of that kind. ``involuntary`` are the switches per second, and ``waited`` is the share
+    of the window, of the thread with the largest number.
     """
     busy = [thread for thread in threads if thread.is_busy and thread.involuntary is not None]
     if not busy:
@@ -36,7 +36,7 @@ def between(before: Counts, after: Counts, threads: Iterable[Thread], seconds: f
     cpus = sorted({thread.cpu for thread in busy})
     most = {kind: max(after[kind].get(cpu, 0) - before[kind].get(cpu, 0) for cpu in cpus) / seconds for kind in KINDS}
     return {
-        "cpus": cpulist.render(cpus),
+        "cpus": format_cpulist(cpus),
         **{kind: round(rate, 1) for kind, rate in most.items()},
         "involuntary": round(max(thread.involuntary or 0 for thread in busy) / seconds, 1),
         "waited": round(max(thread.waited or 0.0 for thread in busy) / seconds, 4),

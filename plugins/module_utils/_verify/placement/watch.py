@@ -1,10 +1,9 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The proof about a running service: where its threads and its memory are, compared with what was requested.
+"""The proof of the placement of a running service: its threads and memory, compared with the requested placement.
 
-Nothing is written, and what cannot be measured is reported as unknown.
+Nothing is written. A value that cannot be measured is reported as unknown.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from ..._drift.verdict import OK
 from ..._errors import BadRequest, TuningError
 from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
-from ..._kernel.cgroups import processes_of
-from ..._models import rows
-from ..._notation import cpulist
-from . import cache, judge, noise
-from .proof import Proof
+from ..._kernel.cgroups import list_processes
+from ..._models import weight_locality
+from ..._notation.cpulist import format_cpulist
+from . import judge, noise, resctrl_groups
+from .observation import Observation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,113 +31,121 @@ if TYPE_CHECKING:
     from ..._kernel.threads import Thread
 
 
-#: Seconds. Who watches a service for longer has mistyped a number.
-LONGEST_WINDOW = 24 * 3600
+#: The longest window in seconds. A larger number is refused as a mistake.
+MAX_WINDOW_SECONDS = 24 * 3600
 
 
-class Watch:
-    """Observes a service from now on, until the proof is requested."""
+class ServiceWatch:
+    """Observes a service from the construction of this object until a sample is taken."""
 
     def __init__(self, host: Host, options: Mapping[str, Any], clock: Any = time) -> None:
         self._host = host
         self._options = options
-        self._asked = judge.Asked(host, options)
+        self._request = judge.PlacementRequest(host, options)
         self._clock = clock
-        self._before = kernel_threads.sample(host.fs, processes_of(host.fs, options["service"]))
-        self._groups = cache.Groups(host.fs)
+        self._threads_before = kernel_threads.sample_threads(host.fs, list_processes(host.fs, options["service"]))
+        self._groups = resctrl_groups.ResctrlGroups(host.fs)
         self._begin = clock.monotonic()
-        names = cache.names_of(self._groups.place(thread) for thread in self._before.values())
-        self._first = {name: self._groups.counters(*name) for name in names}
-        self._interrupts = interrupts.find(host.fs)
+        names = resctrl_groups.list_limiting_and_monitor_groups(
+            self._groups.find_thread_groups(thread) for thread in self._threads_before.values()
+        )
+        self._counters_before = {name: self._groups.read_counters_by_l3_domain(*name) for name in names}
+        self._interrupts_before = interrupts.read_interrupt_counts_if_shown(host.fs)
 
-    def now(self) -> dict[str, object]:
-        """Return the proof of this moment; whether a thread is busy is then unknown."""
-        return self._result(kernel_threads.unmeasured(self._before.values()), None)
+    def prove_placement_now(self) -> dict[str, object]:
+        """Return the proof of this moment, without a statement on which threads are busy."""
+        return self._build_proof(kernel_threads.without_measured_values(self._threads_before.values()), None)
 
-    def since(self, by_busiest: bool = False) -> dict[str, object]:
-        """Return the proof of the time since the beginning.
+    def prove_placement_since_start(self, relative_to_busiest: bool = False) -> dict[str, object]:
+        """Return the proof of the time since the observation began.
 
-        With ``by_busiest``, a thread counts as busy that worked half as much as the busiest one: for a service that had
-        work for a part of the time only.
+        With ``relative_to_busiest``, a thread that worked half as much as the busiest thread counts as busy. This is
+        for services that had work for a part of the time only.
         """
         service = self._options["service"]
-        after = kernel_threads.sample(self._host.fs, processes_of(self._host.fs, service))
+        after = kernel_threads.sample_threads(self._host.fs, list_processes(self._host.fs, service))
         seconds = self._clock.monotonic() - self._begin
-        threads = kernel_threads.over(self._before, after, seconds)
-        if by_busiest:
-            kernel_threads.by_busiest(threads)
-        return self._result(threads, seconds)
+        threads = kernel_threads.measure_threads_between(self._threads_before, after, seconds)
+        if relative_to_busiest:
+            kernel_threads.scale_busy_to_busiest(threads)
+        return self._build_proof(threads, seconds)
 
-    def _result(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
+    def _build_proof(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
         fs, options = self._host.fs, self._options
-        proof = Proof(options["service"], threads, self._groups)
-        if not proof.threads:
+        observation = Observation(options["service"], threads, self._groups)
+        if not observation.threads:
             raise BadRequest(
-                f"{proof.service} has no threads: it has ended, or is being started. Ask again when it runs."
+                f"{observation.service} has no threads: it has ended, or is being started. Ask again when it runs."
             )
-        proof.seconds = seconds
-        proof.noise = self._noise(proof.threads, seconds)
-        names = cache.names_of(proof.places.values())
-        second = {name: self._groups.counters(*name) for name in names}
-        proof.monitored = cache.report(names, self._first, second, seconds)
+        observation.seconds = seconds
+        observation.noise = self._measure_noise_since_start(observation.threads, seconds)
+        names = resctrl_groups.list_limiting_and_monitor_groups(observation.places.values())
+        second = {name: self._groups.read_counters_by_l3_domain(*name) for name in names}
+        observation.monitored = resctrl_groups.build_occupancy_and_bandwidth_rows(
+            names, self._counters_before, second, seconds
+        )
         models = [os.path.realpath(path) for path in options.get("model") or []]
-        proof.memory = [numa_maps.read(fs, pid, models) for pid in processes_of(fs, proof.service)]
-        nodes = len(self._asked.nodes or ())
-        proof.rows = {path: _rows(path, threads, nodes) for path, threads in self._asked.rows.items()}
-        verdicts = judge.judge(self._asked, proof)
+        observation.memory = [
+            numa_maps.read_process_memory(fs, pid, models) for pid in list_processes(fs, observation.service)
+        ]
+        nodes = len(self._request.nodes or ())
+        observation.rows = {
+            path: _read_locality_of_model_rows(path, threads, nodes) for path, threads in self._request.rows.items()
+        }
+        verdicts = judge.judge_requested_placement(self._request, observation)
         return {
             "clean": all(verdict["verdict"] == OK for verdict in verdicts),
             "verdicts": verdicts,
             "seconds": seconds,
-            "threads": [_row(self._host.topology, proof, thread) for thread in proof.threads],
-            "memory": [memory.to_dict() for memory in proof.memory],
-            "rows": {path: None if isinstance(row, str) else row.to_dict() for path, row in proof.rows.items()},
-            "groups": proof.monitored,
-            "noise": proof.noise,
-            "missing": proof.missing,
+            "threads": [_thread_to_dict(self._host.topology, observation, thread) for thread in observation.threads],
+            "memory": [memory.to_dict() for memory in observation.memory],
+            "rows": {path: None if isinstance(row, str) else row.to_dict() for path, row in observation.rows.items()},
+            "groups": observation.monitored,
+            "noise": observation.noise,
+            "missing": observation.missing,
         }
 
-    def _noise(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
-        after = interrupts.find(self._host.fs) if seconds else {}
-        if not (seconds and self._interrupts and after):
+    def _measure_noise_since_start(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
+        after = interrupts.read_interrupt_counts_if_shown(self._host.fs) if seconds else {}
+        if not (seconds and self._interrupts_before and after):
             return None
-        return noise.between(self._interrupts, after, threads, seconds)
+        return noise.measure_noise_of_busy_threads(self._interrupts_before, after, threads, seconds)
 
 
-def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
+def prove_placement_of_service(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
     """Return the proof about the service that the options name, as plain data."""
     window = options.get("window") or 0
-    if not 0 <= window <= LONGEST_WINDOW:
+    if not 0 <= window <= MAX_WINDOW_SECONDS:
         raise BadRequest(
-            f"window: {window} is no length of time; say 0 for none, or a number of seconds up to {LONGEST_WINDOW}."
+            f"window: {window} is no length of time; say 0 for none, or a number of seconds up to {MAX_WINDOW_SECONDS}."
         )
-    watch = Watch(host, options, clock)
+    watch = ServiceWatch(host, options, clock)
     if not window:
-        return watch.now()
+        return watch.prove_placement_now()
     clock.sleep(window)
-    return watch.since()
+    return watch.prove_placement_since_start()
 
 
-def _rows(path: str, threads: int, nodes: int) -> rows.Locality | str:
-    """Return where the rows of a model are, or why that is not known."""
+def _read_locality_of_model_rows(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
+    """Return the locality of the rows of a model, or the reason why the locality is unknown."""
     try:
-        return rows.look(rows.parts_at(path), threads, nodes)
+        return weight_locality.measure_locality(weight_locality.read_headers_of_all_files(path), threads, nodes)
     except TuningError as error:
         return str(error)
 
 
-def _row(top: Topology, proof: Proof, thread: Thread) -> dict[str, object]:
-    """Return a thread as plain data; L3 domain and node are those of the CPU that it ran on last."""
-    place = proof.places[thread.tid]
+def _thread_to_dict(topology: Topology, observation: Observation, thread: Thread) -> dict[str, object]:
+    """Return a thread as plain data, with the L3 domain and the node of the CPU on which the thread ran last."""
+    place = observation.places[thread.tid]
     return {
         "process": thread.process,
         "thread": thread.tid,
         "name": thread.name,
-        "allowed": cpulist.render(thread.allowed),
+        "allowed": format_cpulist(thread.allowed),
         "cpu": thread.cpu,
-        "l3": next((domain.id for domain in top.l3 if thread.cpu in domain.cpus), None),
-        "node": next((node.id for node in top.nodes if thread.cpu in node.cpus), None),
-        "groups": None if place is None else list(place.limits),
+        "l3": next((domain.id for domain in topology.l3 if thread.cpu in domain.cpus), None),
+        "node": next((node.id for node in topology.nodes if thread.cpu in node.cpus), None),
+        "groups": None if place is None else list(place.limiting_groups),
         "busy": thread.busy,
         "worked": thread.worked,
         "waited": thread.waited,

@@ -21,13 +21,13 @@ LAYERS = ["prerequisites", "numa", "cat"]
 VARIABLES = {
     "ansible_run_tags": ["all"],
     "ansible_skip_tags": [],
-    "prerequisites_packages": ["kmod"],
-    "numa_thp": "madvise",
-    "numa_persistent": True,
-    "cat_persistent": "yes",
-    "plan_draft": {"ccds": trust_as_template("{{ ccds }}")},
+    "epyc_prerequisites_packages": ["kmod"],
+    "epyc_numa_thp": "madvise",
+    "epyc_numa_persistent": True,
+    "epyc_cat_persistent": "yes",
+    "epyc_plan_draft": {"ccds": trust_as_template("{{ ccds }}")},
     "ccds": 2,
-    "llama_binary": "/usr/bin/llama-server",
+    "epyc_llama_binary": "/usr/bin/llama-server",
 }
 
 
@@ -91,15 +91,15 @@ def test_without_layers_it_is_the_module(play: Play) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"numa_thp": "always"},
-        {"numa_new": "x"},
-        {"plan_draft": {"ccds": 3}},
+        {"epyc_numa_thp": "always"},
+        {"epyc_numa_new": "x"},
+        {"epyc_plan_draft": {"ccds": 3}},
         {"ccds": 3},
-        {"prerequisites_packages": []},
+        {"epyc_prerequisites_packages": []},
     ],
     ids=str,
 )
-def test_what_else_a_run_may_ask(play: Play, other: dict[str, Any]) -> None:
+def test_other_variables_change_the_digest(play: Play, other: dict[str, Any]) -> None:
     assert play.inputs() == play.inputs()
     assert play.inputs(**other) != play.inputs()
 
@@ -115,25 +115,30 @@ def test_other_layers_and_another_collection_are_other_inputs(play: Play) -> Non
 
 @pytest.mark.parametrize(
     "other",
-    [{"plan_result": {"changed": False}}, {"irq_cpus": "0"}, {"numactl": "x"}, {"llama_binary": "/other"}],
+    [
+        {"epyc_plan_result": {"changed": False}},
+        {"epyc_irq_cpus": "0"},
+        {"numactl": "x"},
+        {"epyc_llama_binary": "/other"},
+    ],
     ids=["result", "another layer", "no variable of a layer", "llama is no layer here"],
 )
-def test_what_is_not_asked(play: Play, other: dict[str, Any]) -> None:
+def test_runs_that_a_digest_cannot_judge_do_not_ask_the_host(play: Play, other: dict[str, Any]) -> None:
     assert play.inputs(**other) == play.inputs()
 
 
 def test_no_password_is_a_part_of_the_digest(play: Play) -> None:
-    assert play.inputs(numa_password="a") == play.inputs(numa_password="b")
+    assert play.inputs(epyc_numa_password="a") == play.inputs(epyc_numa_password="b")
 
 
 def test_a_host_that_names_a_bmc(play: Play) -> None:
     arguments = {"layers": [*LAYERS, "bios"]}
-    assert "a BMC" in play.run(arguments, bios_bmc="bmc7")["reason"]
+    assert "a BMC" in play.run(arguments, epyc_bios_bmc="bmc7")["reason"]
     assert play.run(arguments)["holds"] is True
 
 
 def test_a_value_that_json_does_not_know(play: Play) -> None:
-    assert play.inputs(numa_x={1, 2}) == play.inputs(numa_x={1, 2}) != play.inputs(numa_x={1, 3})
+    assert play.inputs(epyc_numa_x={1, 2}) == play.inputs(epyc_numa_x={1, 2}) != play.inputs(epyc_numa_x={1, 3})
 
 
 @pytest.mark.parametrize(
@@ -153,19 +158,19 @@ def test_a_run_that_leaves_out_tasks(play: Play, option: dict[str, Any]) -> None
 
 
 def test_a_host_that_serves_models(play: Play) -> None:
-    assert play.inputs(llama_instances=[])  # without the layer
+    assert play.inputs(epyc_llama_instances=[])  # without the layer
     play.asked.clear()
-    result = play.run({"layers": [*LAYERS, "llama"]}, llama_instances=[])
+    result = play.run({"layers": [*LAYERS, "llama"]}, epyc_llama_instances=[])
     assert (result["holds"], result["reason"]) == (False, "nothing is remembered of llama.cpp")
     assert play.asked == []
 
 
 @pytest.mark.parametrize("word", [False, "no", trust_as_template("{{ ccds == 3 }}"), "nonsense"])
 def test_a_layer_that_is_not_stored(play: Play, word: object) -> None:
-    assert play.reason(cat_persistent=word).startswith("cat_persistent is false")
-    assert play.inputs(irq_persistent=False)  # not run, so not asked for
+    assert play.reason(epyc_cat_persistent=word).startswith("epyc_cat_persistent is false")
+    assert play.inputs(epyc_irq_persistent=False)  # not run, so not asked for
 
 
 def test_a_variable_that_needs_what_the_layers_find_out(play: Play) -> None:
     facts = trust_as_template("{{ ansible_facts.epyc.plan.cpus.draft }}")
-    assert play.reason(numa_x=facts) == "numa_x has no value before the layers are run"
+    assert play.reason(epyc_numa_x=facts) == "epyc_numa_x has no value before the layers are run"

@@ -46,7 +46,7 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-def test_a_play_that_is_no_check_is_not_reported(run: Run) -> None:
+def test_a_run_without_check_mode_is_not_reported(run: Run) -> None:
     assert run(NOTHING) == (0, "", {})
 
 
@@ -83,7 +83,7 @@ def test_the_drift_play_on_hosts_where_nothing_is_stored(run: Run) -> None:
     assert "nothing is stored on this host" in output
 
 
-def test_a_host_that_is_not_as_configured_is_said_so_in_a_sentence(run: Run) -> None:
+def test_a_host_with_findings_fails_with_a_sentence(run: Run) -> None:
     code, output, report = run("drift", ANSIBLE_STDOUT_CALLBACK="default")
     assert "one is not as configured. stored requests: unknown: nothing is stored on this host" in output
     assert "Run site.yml. 1 setting checked, 1 not as configured." in output
@@ -96,14 +96,14 @@ def test_a_repair_in_check_mode_tells_of_the_whole_host_and_is_not_clean(run: Ru
     assert report["summary"]["settings"] == {"ok": 0, "unsupported": 0, "unknown": 1, "drift": 0}
 
 
-def test_a_host_that_nobody_answers_for_is_an_error_and_comes_first(run: Run) -> None:
+def test_an_unreachable_host_is_an_error_and_comes_first(run: Run) -> None:
     code, output, report = run("drift", hosts=("host-01", "away"))
     assert code == 1
     assert output.splitlines()[2] == "UNREACHABLE away"
     assert report["groups"][0]["error"]["task"] == "Check the host"
 
 
-def test_a_failure_is_an_error_unless_it_was_made_good(run: Run) -> None:
+def test_a_failure_is_an_error_unless_it_was_handled(run: Run) -> None:
     fail = "- {name: Fail, ansible.builtin.fail: {msg: so be it}"
     code, output, dummy = run(f"{fail}}}", "--check")
     assert (code, "Fail: so be it" in output.replace("Task failed: Action failed: ", "")) == (1, True), output
@@ -127,7 +127,7 @@ def test_a_report_of_no_hosts_does_not_replace_the_last_one(run: Run) -> None:
     assert (code, kept) == (1, report) and "none was checked, so nothing is known" in output
 
 
-def test_secrets_stay_secret(run: Run) -> None:
+def test_results_with_no_log_are_not_shown(run: Run) -> None:
     code, output, report = run(FILE.replace("Write,", "Secret, no_log: true,"), "--check")
     assert (code, report["findings"][0]["what"], report["findings"][0]["where"]) == (2, "Secret", "")
     code, output, report = run(SECRET, "--check")
@@ -136,7 +136,7 @@ def test_secrets_stay_secret(run: Run) -> None:
     assert "swordfish" not in output + json.dumps(report)
 
 
-def test_all_formats_and_the_comparison(run: Run, tmp_path: Path) -> None:
+def test_all_formats_are_written_and_compared_with(run: Run, tmp_path: Path) -> None:
     names = {"HTML": "html", "MARKDOWN": "md", "JUNIT": "xml", "METRICS": "prom"}
     options = {f"SOVEREIGN_EPYC_DRIFT_{name}": str(tmp_path / f"out.{end}") for name, end in names.items()}
     code, output, first = run(FILE, "--check", **options)
@@ -163,37 +163,37 @@ def stand_in(folder: Path, module: str) -> str:
     return f"- {{name: Look, {module}: {{answer: '{{{{ answers[inventory_hostname] }}}}'}}}}"
 
 
-def test_one_answer_that_cannot_be_read_is_told_of_its_host_and_ends_no_report(run: Run, tmp_path: Path) -> None:
+def test_an_unreadable_answer_is_a_finding_of_its_host_only(run: Run, tmp_path: Path) -> None:
     answers = {
         "bad": {"changed": False, "findings": [{"what": "x"}], "coverage": {}},
         "good": {"changed": False, "findings": [], "coverage": {"msr": {"ok": 1}}},
     }
-    tasks = stand_in(tmp_path, "epyc_drift")
+    tasks = stand_in(tmp_path, "epyc_drift_info")
     code, output, report = run(tasks, "-e", json.dumps({"answers": answers}), hosts=("bad", "good"))
     assert (code, [(row["name"], row["state"]) for row in report["hosts"]]) == (
         2, [("bad", "unknown"), ("good", "clean")]
     ), output  # fmt: skip
-    assert "the report cannot read what this task returned (Malformed: findings[0].addresses is None)" in output
+    assert "the report cannot read what this task returned (Malformed: findings[0].layer is missing)" in output
     assert "[1] ansible bad -i " in output and " -a 'sovereign-epyc check'" in output
     assert "prefetchers      hosts: 1 ok, 1 unknown" in output, "it is not one that nobody asked"
 
 
-def test_no_text_and_no_number_of_a_host_ends_the_report(run: Run, tmp_path: Path) -> None:
+def test_odd_texts_and_numbers_of_a_host_do_not_break_the_report(run: Run, tmp_path: Path) -> None:
     (finding,), coverage = fleets.answer("mask")
     bad = {"what": {**finding, "what": "9" * 5000}, "where": {**finding, "where": "x" * 10**5 + "8" * 5000}}
     answers = {name: {"changed": False, "findings": [one], "coverage": coverage} for name, one in bad.items()}
     answers["count"] = {"changed": False, "findings": [], "coverage": {"msr": {"ok": 10**4299}}}
     answers["good"] = {"changed": False, "findings": [], "coverage": {"msr": {"ok": 1}}}
-    tasks = stand_in(tmp_path, "epyc_drift")
+    tasks = stand_in(tmp_path, "epyc_drift_info")
     (tmp_path / "answers.json").write_text(json.dumps({"answers": answers}))
     pages = {f"SOVEREIGN_EPYC_DRIFT_{name}": str(tmp_path / name) for name in ("HTML", "MARKDOWN", "JUNIT", "METRICS")}
     code, output, report = run(tasks, "-e", f"@{tmp_path}/answers.json", hosts=tuple(answers), **pages)
     states = {row["name"]: row["state"] for row in report["hosts"]}
     assert (code, states) == (2, {"count": "unknown", "good": "clean", "what": "drift", "where": "drift"}), output
-    assert "coverage.msr has 'ok': 1000" in output and "which is no count of a status" in output
+    assert "coverage.msr.ok is 1000" in output and "should be a whole number from 0 to 1000000000" in output
 
 
-def test_whatever_fails_on_one_host_is_its_own_finding(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_for_one_host_is_a_finding_of_that_host(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """No such fault is known, so a page is made to fail on what one host answers."""
 
     def render(document: Any) -> str:
@@ -206,15 +206,15 @@ def test_whatever_fails_on_one_host_is_its_own_finding(run: Run, monkeypatch: py
     written: dict[str, str] = {}
     monkeypatch.setattr(context, "CLIARGS", {"check": True})
     monkeypatch.setitem(drift.FORMATS, "html", render)
-    monkeypatch.setattr(drift.textfile, "replace", lambda path, text: written.update({Path(path).name: text}))
+    monkeypatch.setattr(drift.textfile, "write_file", lambda path, text: written.update({Path(path).name: text}))
     options = {"terminal": True, "exit_code": True, "html": "page"}
     monkeypatch.setattr(drift.CallbackModule, "get_option", lambda self, name: options.get(name))
     display = SimpleNamespace(error=lambda text, wrap_text: said.append(text), display=said.append, verbosity=0)
     plugin = drift.CallbackModule(display=display)
-    plugin.gathering.add("one", [{**finding, "what": "bad"}], coverage)
-    plugin.gathering.fail("one", "failed", "Look", "so be it")
-    plugin.gathering.add("two", [finding], coverage)
-    plugin.gathering.add("three", [], coverage)
+    plugin.collector.add_findings_counts_and_map("one", [{**finding, "what": "bad"}], coverage)
+    plugin.collector.record_host_failure("one", "failed", "Look", "so be it")
+    plugin.collector.add_findings_counts_and_map("two", [finding], coverage)
+    plugin.collector.add_findings_counts_and_map("three", [], coverage)
     with pytest.raises(SystemExit) as end:
         plugin.v2_playbook_on_stats(SimpleNamespace(processed={}))
     assert end.value.code == 1
@@ -225,7 +225,7 @@ def test_whatever_fails_on_one_host_is_its_own_finding(run: Run, monkeypatch: py
     assert len(reason) < 800 and "FAILED one" in said[0]
 
 
-def test_a_check_that_cannot_be_read_is_told_of_its_host(run: Run, tmp_path: Path) -> None:
+def test_an_unreadable_check_is_a_finding_of_its_host(run: Run, tmp_path: Path) -> None:
     answers = {"one": {"changed": False, "holds": True, "coverage": [1]}}
     tasks = stand_in(tmp_path, "epyc_last_run")
     code, output, report = run(f"{tasks}\n{NOTHING}", "--check", "-e", json.dumps({"answers": answers}))
@@ -233,11 +233,11 @@ def test_a_check_that_cannot_be_read_is_told_of_its_host(run: Run, tmp_path: Pat
     assert "the report cannot read what this task returned" in output
 
 
-def test_a_report_that_cannot_be_made_is_no_clean_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_cannot_be_made_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(context, "CLIARGS", {"check": True})
     monkeypatch.setattr(drift.CallbackModule, "get_option", lambda self, name: name in ("terminal", "exit_code"))
-    monkeypatch.setattr(drift._report_text, "render", lambda document, colour: {}["a bug"])
+    monkeypatch.setattr(drift.terminal_page, "render_terminal_page", lambda document, colour: {}["a bug"])
     display = SimpleNamespace(error=lambda text, wrap_text: said.append(text), display=said.append, verbosity=0)
     plugin = drift.CallbackModule(display=display)
     with pytest.raises(SystemExit) as end:
@@ -249,7 +249,7 @@ def test_a_report_that_cannot_be_made_is_no_clean_one(monkeypatch: pytest.Monkey
     ]
 
 
-def test_what_a_host_says_does_not_steer_the_terminal(run: Run, tmp_path: Path) -> None:
+def test_texts_of_hosts_are_escaped_in_the_terminal(run: Run, tmp_path: Path) -> None:
     fail = '- {name: Fail, ansible.builtin.fail: {msg: "\\e[2J \\a so be it"}}'
     page = tmp_path / "report.md"
     code, output, dummy = run(fail, "--check", hosts=("web\u202ecod",), SOVEREIGN_EPYC_DRIFT_MARKDOWN=str(page))
@@ -266,7 +266,7 @@ def test_what_a_host_says_does_not_steer_the_terminal(run: Run, tmp_path: Path) 
         ("{", "cannot be read"),
         ("[]", "is no report"),
         ('{"kind": "sovereign.epyc.drift", "version": 9}', "version 9"),
-        ('{"kind": "sovereign.epyc.drift", "version": 1}', "cannot be compared with: the report.generated is None"),
+        ('{"kind": "sovereign.epyc.drift", "version": 1}', "cannot be compared with: generated is missing"),
     ],
 )
 def test_a_file_that_is_no_report_is_not_overwritten(run: Run, tmp_path: Path, content: str, complaint: str) -> None:

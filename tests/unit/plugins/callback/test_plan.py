@@ -67,7 +67,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, path: Path | str, *actions: str, plan
     screen = Screen()
     plugin = plan.CallbackModule(display=screen)
     for host in planned:
-        plugin.gathering.add(host, plans.result("9354"))
+        plugin.collector.add_plan(host, plans.result("9354"))
     monkeypatch.setattr(plugin, "get_option", {"html": str(path)}.get)
     for action in actions:
         plugin.v2_playbook_on_task_start(SimpleNamespace(action=action), False)
@@ -75,9 +75,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, path: Path | str, *actions: str, plan
     return "".join(screen.said)
 
 
-def test_it_draws_where_it_may_and_a_run_that_does_more_is_none_of_its(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plans_are_drawn_only_in_runs_without_other_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "plan.html"
     assert ended(monkeypatch, "", plan.MODULE) == ""
     assert ended(monkeypatch, page, "ansible.builtin.debug") == ""

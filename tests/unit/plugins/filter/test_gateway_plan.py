@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.sovereign.epyc.plugins.filter import gateway_kept, gateway_plan
+from ansible_collections.sovereign.epyc.plugins.filter import gateway_plan
 
 PLAN = gateway_plan.FilterModule().filters()["gateway_plan"]
-KEPT = gateway_kept.FilterModule().filters()["gateway_kept"]
 HASH = hashlib.sha256(b"key").hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()
 SETTINGS = {
@@ -39,7 +38,7 @@ def instance(**more: Any) -> dict[str, Any]:
 
 
 def host(name: str, *instances: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"inventory_hostname": name, "llama_instances": list(instances), **more}
+    return {"inventory_hostname": name, "epyc_llama_instances": list(instances), **more}
 
 
 def plan(*hosts: dict[str, Any], gateways: Sequence[dict[str, Any]] = (), **settings: Any) -> dict[str, Any]:
@@ -88,7 +87,7 @@ def test_each_of_several_models_is_served_by_its_name() -> None:
         "q": [("h1:desk", "10.0.0.1:8083", 2), ("h2:a", "10.0.0.2:8081", 4)],
     }
     assert "h1/x and h1/desk are both at 10.0.0.1:8083" in refused(host("h1", desk, {**desk, "name": "x"}))
-    assert "h1: llama_instances: desk: an instance with models has no alias" in refused(
+    assert "h1: epyc_llama_instances: desk: an instance with models has no alias" in refused(
         host("h1", {**desk, "alias": "m"})
     )
     assert "The alias q is q.gguf on h1/desk and r.gguf" in refused(
@@ -109,7 +108,7 @@ def test_without_an_option_its_default_holds() -> None:
     del bare["slots"]
     assert servers(host("h1", bare))["chat"] == [("h1:a", "10.0.0.1:8081", 1)]
     tuned = {"a": {"options": {"slots": 6}}}
-    assert servers(host("h1", bare, llama_tuned=tuned))["chat"] == [("h1:a", "10.0.0.1:8081", 6)]
+    assert servers(host("h1", bare, epyc_llama_tuned=tuned))["chat"] == [("h1:a", "10.0.0.1:8081", 6)]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def test_without_an_option_its_default_holds() -> None:
     [
         ("0.0.0.0", {}, "h1:8081"),
         ("0.0.0.0", {"ansible_host": "192.0.2.7"}, "192.0.2.7:8081"),
-        ("::", {"ansible_host": "192.0.2.7", "gateway_member_address": "fd00::7"}, "[fd00::7]:8081"),
+        ("::", {"ansible_host": "192.0.2.7", "epyc_gateway_member_address": "fd00::7"}, "[fd00::7]:8081"),
         ("fd00::8", {"ansible_host": "192.0.2.7"}, "[fd00::8]:8081"),
     ],
 )
@@ -143,7 +142,7 @@ def test_the_host_of_the_gateway_may_serve_on_its_loopback() -> None:
     ],
 )
 def test_where_the_agent_of_a_host_is_asked(bind: str | None, agent: dict[str, str] | None) -> None:
-    (model,) = plan(host("h1", instance(), base_agent_bind=bind))["models"]
+    (model,) = plan(host("h1", instance(), epyc_base_agent_bind=bind))["models"]
     assert model["servers"][0]["agent"] == agent
 
 
@@ -157,8 +156,8 @@ def test_each_backend_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("hosts", "said"),
     [
-        ([], "No host has llama_instances or vllm_instances, so there is no model to serve"),
-        ([host("h1")], "No host has llama_instances"),
+        ([], "No host has epyc_llama_instances or epyc_vllm_instances, so there is no model to serve"),
+        ([host("h1")], "No host has epyc_llama_instances"),
         ([host("h1", instance(alias=None))], "h1/a has no alias, by which clients of the gateway ask"),
         ([host("h1", instance(alias='x"y'))], "h1/a has the alias 'x\"y'"),
         (
@@ -176,20 +175,26 @@ def test_each_backend_has_a_name_of_its_own() -> None:
             [host("h1", instance(host="0.0.0.0"), ansible_host="a b")],
             "h1 has no address for the gateway, because 'a b'",
         ),
-        ([host("h1", instance(slots=0))], "h1: llama_instances: a: slots is '0': set it to a whole number from 1 up."),
-        ([host("h1", instance(slots="many"))], "h1: llama_instances: a: slots is 'many'"),
+        (
+            [host("h1", instance(slots=0))],
+            "h1: epyc_llama_instances: a: slots is '0': set it to a whole number from 1 up.",
+        ),
+        ([host("h1", instance(slots="many"))], "h1: epyc_llama_instances: a: slots is 'many'"),
         (
             [host("h1", instance(port=None))],
-            "h1: llama_instances: a: port is missing: set it to a number",
+            "h1: epyc_llama_instances: a: port is missing: set it to a number",
         ),
         ([host("h1", instance(extra_arguments=["--parallel=8"]))], "h1/a has --parallel=8 in extra_arguments"),
-        ([host("h1", instance(), base_agent_bind="8407")], "h1 has base_agent_bind '8407'"),
-        ([host("h1", instance(), base_agent_bind="127.0.0.1:84")], "The agent of h1 listens on 127.0.0.1, where no"),
-        ([host("h1", instance(), llama_tuned={"a": {}})], "llama_tuned: a has no options"),
+        ([host("h1", instance(), epyc_base_agent_bind="8407")], "h1 has epyc_base_agent_bind '8407'"),
+        (
+            [host("h1", instance(), epyc_base_agent_bind="127.0.0.1:84")],
+            "The agent of h1 listens on 127.0.0.1, where no",
+        ),
+        ([host("h1", instance(), epyc_llama_tuned={"a": {}})], "epyc_llama_tuned: a has no options"),
     ],
 )
 def test_what_cannot_be_served_is_refused(hosts: list[dict[str, Any]], said: str) -> None:
-    if "llama_tuned" in said:  # The sentences of this one are those of another module.
+    if "epyc_llama_tuned" in said:  # The sentences of this one are those of another module.
         with pytest.raises(AnsibleFilterError, match=re.escape(said)):
             plan(*hosts)
     else:
@@ -210,22 +215,25 @@ def test_tenants_have_hashes_and_limits() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"certificate": ""}, "gateway_certificate is empty, so that everyone on the way could read the keys"),
-        ({"tenants": []}, "gateway_tenants is empty, so that anyone could ask"),
-        ({"metrics_bind": "10.0.0.9:443"}, "gateway_bind and gateway_metrics_bind have the same port 443"),
-        ({"peers_bind": "127.0.0.1"}, "gateway_peers_bind is '127.0.0.1'"),
-        ({"drained": ["h1", "h9"]}, "gateway_drained names h9, which serves nothing here"),
-        ({"max_body": "1GiB"}, "gateway_max_body is 1GiB"),
-        ({"max_body": "large"}, "gateway_max_body: 'large' is no amount of memory"),
-        ({"tenants": [{"name": "a b", "sha256": [HASH]}]}, "gateway_tenants: 'a b' is no name of a tenant"),
-        ({"tenants": [{"name": "a", "sha256": ["secret"]}]}, "gateway_tenants: a needs sha256"),
-        ({"tenants": [{"name": "a", "sha256": []}]}, "gateway_tenants: a needs sha256"),
-        ({"tenants": [{"name": "a", "sha256": [HASH]}] * 2}, "gateway_tenants names a twice"),
+        (
+            {"certificate": ""},
+            "epyc_gateway_certificate is empty, so that everyone on the network path",
+        ),
+        ({"tenants": []}, "epyc_gateway_tenants is empty, so that anyone could send requests"),
+        ({"metrics_bind": "10.0.0.9:443"}, "epyc_gateway_bind and epyc_gateway_metrics_bind have the same port 443"),
+        ({"peers_bind": "127.0.0.1"}, "epyc_gateway_peers_bind is '127.0.0.1'"),
+        ({"drained": ["h1", "h9"]}, "epyc_gateway_drained names h9, which serves nothing here"),
+        ({"max_body": "1GiB"}, "epyc_gateway_max_body is 1GiB"),
+        ({"max_body": "large"}, "epyc_gateway_max_body: 'large' is no amount of memory"),
+        ({"tenants": [{"name": "a b", "sha256": [HASH]}]}, "epyc_gateway_tenants: 'a b' is no name of a tenant"),
+        ({"tenants": [{"name": "a", "sha256": ["secret"]}]}, "epyc_gateway_tenants: a needs sha256"),
+        ({"tenants": [{"name": "a", "sha256": []}]}, "epyc_gateway_tenants: a needs sha256"),
+        ({"tenants": [{"name": "a", "sha256": [HASH]}] * 2}, "epyc_gateway_tenants names a twice"),
         (
             {"tenants": [{"name": "a", "sha256": [HASH]}, {"name": "b", "sha256": [OTHER, HASH.upper()]}]},
-            "gateway_tenants: a and b have the same key",
+            "epyc_gateway_tenants: a and b have the same key",
         ),
-        ({"tenants": [{"name": "a", "sha256": [HASH], "concurrent": 0}]}, "gateway_tenants: a has no concurrent"),
+        ({"tenants": [{"name": "a", "sha256": [HASH], "concurrent": 0}]}, "epyc_gateway_tenants: a has no concurrent"),
     ],
 )
 def test_what_is_not_safe_is_refused(changed: dict[str, Any], said: str) -> None:
@@ -241,7 +249,7 @@ def test_what_is_not_safe_can_be_asked_for() -> None:
 def gateways(*binds: Any) -> list[dict[str, Any]]:
     """Return gateways with these binds; the first one is the one that is planned."""
     return [
-        {"inventory_hostname": name, **({} if bind is None else {"gateway_peers_bind": bind})}
+        {"inventory_hostname": name, **({} if bind is None else {"epyc_gateway_peers_bind": bind})}
         for name, bind in zip(("gw", "gw/2", "gw3"), binds, strict=False)
     ]
 
@@ -264,13 +272,17 @@ def test_one_gateway_hands_over_to_itself(alone: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("own", "others", "said"),
     [
-        ("127.0.0.1:8406", ["10.0.0.12:8406"], "gateway_peers_bind of gw is '127.0.0.1:8406', where no other gateway"),
-        ("*:8406", ["10.0.0.12:8406"], "gateway_peers_bind of gw is '*:8406'"),
-        ("10.0.0.11:8406", [None], "gateway_peers_bind of gw/2 is ''"),
-        ("10.0.0.11:8406", ["0.0.0.0:8406"], "gateway_peers_bind of gw/2 is '0.0.0.0:8406'"),
-        ("10.0.0.11:8406", ["10.0.0.12"], "gateway_peers_bind of gw/2 is '10.0.0.12'"),
-        ("10.0.0.11:8406", ["gw2.example.com:8406"], "gateway_peers_bind of gw/2 is 'gw2.example.com:8406'"),
-        ("10.0.0.11:8406", ["10.0.0.12:8406", "10.0.0.11:8406"], "gw and gw3 have the same gateway_peers_bind"),
+        (
+            "127.0.0.1:8406",
+            ["10.0.0.12:8406"],
+            "epyc_gateway_peers_bind of gw is '127.0.0.1:8406', where no other gateway",
+        ),
+        ("*:8406", ["10.0.0.12:8406"], "epyc_gateway_peers_bind of gw is '*:8406'"),
+        ("10.0.0.11:8406", [None], "epyc_gateway_peers_bind of gw/2 is ''"),
+        ("10.0.0.11:8406", ["0.0.0.0:8406"], "epyc_gateway_peers_bind of gw/2 is '0.0.0.0:8406'"),
+        ("10.0.0.11:8406", ["10.0.0.12"], "epyc_gateway_peers_bind of gw/2 is '10.0.0.12'"),
+        ("10.0.0.11:8406", ["gw2.example.com:8406"], "epyc_gateway_peers_bind of gw/2 is 'gw2.example.com:8406'"),
+        ("10.0.0.11:8406", ["10.0.0.12:8406", "10.0.0.11:8406"], "gw and gw3 have the same epyc_gateway_peers_bind"),
     ],
 )
 def test_gateways_that_do_not_reach_each_other_are_refused(own: str, others: list[Any], said: str) -> None:
@@ -282,23 +294,18 @@ def test_a_hundred_hosts() -> None:
     assert len(servers(*hosts)["chat"]) == 100
 
 
-def test_who_is_out_of_service_has_the_address_of_the_plan() -> None:
-    """HAProxy would go on with the port of the file. A server that is gone is left out."""
-    line = "4 model_chat 1 h1:a 10.9.9.9 2 1 100 100 0 0 0 0 0 0 0 0 - 8000 -"
-    models = plan(host("h1", instance(host="10.0.0.7", port=8081)))["models"]
-    made = KEPT(f"1\n# names\n{line}\n{line.replace('h1:a', 'h9:a')}\n", models).splitlines()
-    assert made[2:] == [line.replace("10.9.9.9", "10.0.0.7").replace("8000", "8081")]
-
-
 def test_instances_of_vllm_are_servers_too() -> None:
     two = {"name": "a", "model": "/srv/models/8b.gguf", "port": 8090, "host": "10.0.0.2"}
-    both = host("h2", instance(port=8081, host="10.0.0.2"), vllm_instances=[{**two, "alias": "chat"}])
-    only = {"inventory_hostname": "h3", "vllm_instances": [{**two, "host": "10.0.0.3", "model": "/srv/models/other"}]}
+    both = host("h2", instance(port=8081, host="10.0.0.2"), epyc_vllm_instances=[{**two, "alias": "chat"}])
+    only = {
+        "inventory_hostname": "h3",
+        "epyc_vllm_instances": [{**two, "host": "10.0.0.3", "model": "/srv/models/other"}],
+    }
     none = {"inventory_hostname": "h4"}
     assert servers(both, only, none) == {
         "chat": [("h2:a", "10.0.0.2:8081", 4), ("h2:vllm-a", "10.0.0.2:8090", 32)],
         "other": [("h3:vllm-a", "10.0.0.3:8090", 32)],
     }
-    (server,) = plan({**only, "base_agent_bind": "10.0.0.3:8407"})["models"][0]["servers"]
+    (server,) = plan({**only, "epyc_base_agent_bind": "10.0.0.3:8407"})["models"][0]["servers"]
     assert server["agent"] == {"address": "", "port": "8407", "asks": "vllm a"}
-    assert refused(none).startswith("No host has llama_instances or vllm_instances")
+    assert refused(none).startswith("No host has epyc_llama_instances or epyc_vllm_instances")

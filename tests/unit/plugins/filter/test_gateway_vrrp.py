@@ -23,13 +23,13 @@ SETTINGS = {
     "virtual_router_id": "84",
 }
 GATEWAYS = [
-    {"inventory_hostname": "one", "gateway_peers_bind": "10.0.0.11:8406"},
-    {"inventory_hostname": "two", "gateway_peers_bind": "10.0.0.12:8406"},
-    {"inventory_hostname": "three", "gateway_peers_bind": "10.0.0.13:8406"},
+    {"inventory_hostname": "one", "epyc_gateway_peers_bind": "10.0.0.11:8406"},
+    {"inventory_hostname": "two", "epyc_gateway_peers_bind": "10.0.0.12:8406"},
+    {"inventory_hostname": "three", "epyc_gateway_peers_bind": "10.0.0.13:8406"},
 ]
 SIX = [
-    {"inventory_hostname": "one", "gateway_peers_bind": "[fd00::11]:8406"},
-    {"inventory_hostname": "two", "gateway_peers_bind": "[fd00::12]:8406"},
+    {"inventory_hostname": "one", "epyc_gateway_peers_bind": "[fd00::11]:8406"},
+    {"inventory_hostname": "two", "epyc_gateway_peers_bind": "[fd00::12]:8406"},
 ]
 
 
@@ -105,19 +105,25 @@ def test_metrics_on_every_address_are_asked_on_the_loopback() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"gateways": GATEWAYS[1:2]}, "gateway_virtual_address needs a second gateway"),
-        ({"gateways": []}, "gateway_virtual_address needs a second gateway"),
-        ({"peers_bind": "127.0.0.1:8406"}, "gateway_peers_bind of two is '127.0.0.1:8406'"),
-        ({"peers_bind": "10.0.0.99:8406"}, "gateway_peers_bind names 10.0.0.99, which no interface of two has"),
-        ({"virtual_address": "198.51.100.1"}, "gateway_virtual_address is 198.51.100.1, and no interface of two"),
-        ({"virtual_address": "127.0.0.9"}, "gateway_virtual_address is 127.0.0.9, and no interface of two"),
-        ({"virtual_address": "192.0.2.10/24"}, "gateway_virtual_address is '192.0.2.10/24': say an address without"),
-        ({"virtual_address": "10.0.0.11"}, "gateway_virtual_address is 10.0.0.11, which one of the gateways has"),
-        ({"virtual_address": "2001:db8::a"}, "gateway_virtual_address is 2001:db8::a and gateway_peers_bind has"),
-        ({"bind": "192.0.2.2:443"}, "gateway_bind is '192.0.2.2:443', where nobody is served at 192.0.2.10"),
-        ({"bind": "[::]:443"}, "gateway_bind is '[::]:443', where nobody is served at 192.0.2.10"),
-        ({"virtual_router_id": 256}, "gateway_virtual_router_id is '256': say a number from 1 to 255"),
-        ({"virtual_router_id": "x"}, "gateway_virtual_router_id is 'x'"),
+        ({"gateways": GATEWAYS[1:2]}, "epyc_gateway_virtual_address needs a second gateway"),
+        ({"gateways": []}, "epyc_gateway_virtual_address needs a second gateway"),
+        ({"peers_bind": "127.0.0.1:8406"}, "epyc_gateway_peers_bind of two is '127.0.0.1:8406'"),
+        ({"peers_bind": "10.0.0.99:8406"}, "epyc_gateway_peers_bind names 10.0.0.99, which no interface of two has"),
+        ({"virtual_address": "198.51.100.1"}, "epyc_gateway_virtual_address is 198.51.100.1, and no interface of two"),
+        ({"virtual_address": "127.0.0.9"}, "epyc_gateway_virtual_address is 127.0.0.9, and no interface of two"),
+        (
+            {"virtual_address": "192.0.2.10/24"},
+            "epyc_gateway_virtual_address is '192.0.2.10/24': say an address without",
+        ),
+        ({"virtual_address": "10.0.0.11"}, "epyc_gateway_virtual_address is 10.0.0.11, which one of the gateways has"),
+        (
+            {"virtual_address": "2001:db8::a"},
+            "epyc_gateway_virtual_address is 2001:db8::a and epyc_gateway_peers_bind has",
+        ),
+        ({"bind": "192.0.2.2:443"}, "epyc_gateway_bind is '192.0.2.2:443', where nobody is served at 192.0.2.10"),
+        ({"bind": "[::]:443"}, "epyc_gateway_bind is '[::]:443', where nobody is served at 192.0.2.10"),
+        ({"virtual_router_id": 256}, "epyc_gateway_virtual_router_id is '256': say a number from 1 to 255"),
+        ({"virtual_router_id": "x"}, "epyc_gateway_virtual_router_id is 'x'"),
     ],
 )
 def test_what_cannot_be_shared_is_refused(asked: dict[str, Any], said: str) -> None:

@@ -24,8 +24,8 @@ def instance(*workers: str, **more: Any) -> dict[str, Any]:
 
 
 def host(name: str, address: str | None, *instances: dict[str, Any], **more: Any) -> dict[str, Any]:
-    given = {"inventory_hostname": name, **({"group_address": address} if address else {}), **more}
-    return {**given, "llama_instances": list(instances)} if instances else given
+    given = {"inventory_hostname": name, **({"epyc_group_address": address} if address else {}), **more}
+    return {**given, "epyc_llama_instances": list(instances)} if instances else given
 
 
 HEAD = host("h1", "10.20.0.1", instance("10.20.0.2:50052", "10.20.0.3:50053"))
@@ -49,7 +49,7 @@ def test_a_head_and_its_workers() -> None:
         "engine": "llama_rpc",
         "members": ["h1", "h2", "h3"],
         "addresses": ["10.20.0.1", "10.20.0.2", "10.20.0.3"],
-        "instance": HEAD["llama_instances"][0],
+        "instance": HEAD["epyc_llama_instances"][0],
         "unit": "llama-large.service",
         "clients": ["10.20.0.1"],
     }
@@ -64,11 +64,11 @@ LARGE = {"name": "large", "model": "/srv/m", "port": 8090, "workers": ["10.20.0.
 
 
 def of_vllm(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return host("h1", "10.20.0.1", vllm_instances=list(instances), **more)
+    return host("h1", "10.20.0.1", epyc_vllm_instances=list(instances), **more)
 
 
 def test_a_worker_of_vllm_has_the_instance_of_its_head_without_its_key() -> None:
-    planned = plan(of_vllm({"name": "small"}, LARGE), {**SECOND, "group_cpus": "node1"})
+    planned = plan(of_vllm({"name": "small"}, LARGE), {**SECOND, "epyc_group_cpus": "node1"})
     assert [(one["engine"], one["unit"], one["rank"]) for one in planned.values()] == [
         ("vllm", "vllm-large.service", 0),
         ("vllm", "vllm-large.service", 1),
@@ -80,14 +80,14 @@ def test_a_worker_of_vllm_has_the_instance_of_its_head_without_its_key() -> None
 
 def test_members_of_vllm_have_the_same_model() -> None:
     head, worker = (
-        {**one, "__group_build": {"vLLM": "vllm-0.32.0", "the weights of the model": weights}}
+        {**one, "__epyc_group_build": {"vLLM": "vllm-0.32.0", "the weights of the model": weights}}
         for one, weights in ((of_vllm(LARGE), "7 bytes"), (SECOND, "8 bytes"))
     )
     assert refused(head, worker, programs=[]) == (
         "the weights of the model is 7 bytes on h1 and 8 bytes on h2: all hosts of a group need the same vLLM, the "
-        "same model and as many nodes. Make them the same. Nothing was changed."
+        "same model and as many nodes. Remove the difference. Nothing was changed."
     )
-    assert plan(head, {**worker, "__group_build": head["__group_build"]}, programs=[])
+    assert plan(head, {**worker, "__epyc_group_build": head["__epyc_group_build"]}, programs=[])
 
 
 def test_two_groups_and_other_instances_of_a_head() -> None:
@@ -104,15 +104,24 @@ def test_two_groups_and_other_instances_of_a_head() -> None:
 @pytest.mark.parametrize(
     ("hosts", "words"),
     [
-        ((HEAD, SECOND, host("h3", None)), "h3 has no group_address: set it to the address that h3 has"),
-        ((HEAD, SECOND, host("h3", "203.0.113.9")), "h3: group_address: 203.0.113.9 is not an address of a private"),
-        ((HEAD, SECOND, host("h3", "8.8.8.8")), "h3: group_address: 8.8.8.8 is not an address of a private network"),
+        ((HEAD, SECOND, host("h3", None)), "h3 has no epyc_group_address: set it to the address that h3 has"),
+        (
+            (HEAD, SECOND, host("h3", "203.0.113.9")),
+            "h3: epyc_group_address: 203.0.113.9 is not an address of a private",
+        ),
+        (
+            (HEAD, SECOND, host("h3", "8.8.8.8")),
+            "h3: epyc_group_address: 8.8.8.8 is not an address of a private network",
+        ),
         ((HEAD, SECOND, host("h3", "127.0.0.1")), "127.0.0.1 is not an address of a private network"),
-        ((HEAD, SECOND, host("h3", "h3.example.com")), "h3: group_address: 'h3.example.com' is no IP address"),
-        ((HEAD, SECOND, host("h3", "10.20.0.2")), "h2 has the group_address of another host"),
-        ((HEAD, SECOND), "h1/large names the worker 10.20.0.3, which no host of llama_group has as its group_address"),
-        ((HEAD, SECOND, THIRD, host("h4", "10.20.0.4")), "h4 is in llama_group, and neither has an instance"),
-        ((SECOND, THIRD), "No host of llama_group has an instance with workers: name them in rpc_workers"),
+        ((HEAD, SECOND, host("h3", "h3.example.com")), "h3: epyc_group_address: 'h3.example.com' is no IP address"),
+        ((HEAD, SECOND, host("h3", "10.20.0.2")), "h2 has the epyc_group_address of another host"),
+        (
+            (HEAD, SECOND),
+            "h1/large names the worker 10.20.0.3, which no host of epyc_llama_group has as its epyc_group_address",
+        ),
+        ((HEAD, SECOND, THIRD, host("h4", "10.20.0.4")), "h4 is in epyc_llama_group, and neither has an instance"),
+        ((SECOND, THIRD), "No host of epyc_llama_group has an instance with workers: name them in rpc_workers"),
         ((host("h1", "10.20.0.1", instance("10.20.0.1:50052")),), "h1 is a worker of h1 and a head itself"),
         (
             (HEAD, SECOND, THIRD, host("h4", "10.20.0.4", instance("10.20.0.2:50052"))),
@@ -124,7 +133,7 @@ def test_two_groups_and_other_instances_of_a_head() -> None:
         ),
         ((of_vllm(LARGE, LARGE), SECOND), "h1 has two instances with rpc_workers or workers"),
         ((of_vllm({**LARGE, "workers": ["10.20.0.9:29500"]}), SECOND), "h1/large names the worker 10.20.0.9, which no"),
-        ((of_vllm({**LARGE, "port": "x"}), SECOND), "h1/large: vllm_instances: large: port is 'x'"),
+        ((of_vllm({**LARGE, "port": "x"}), SECOND), "h1/large: port is 'x'"),
         (
             (host("h1", "10.20.0.1", instance("10.20.0.2:50052", speculation="draft", draft_model="/d.gguf")), SECOND),
             "h1/large: speculation draft with rpc_workers: each drafted token would wait for the network",
@@ -144,7 +153,7 @@ def test_a_run_that_leaves_a_member_out() -> None:
 
 def built(one: dict[str, Any], **changed: str | None) -> dict[str, Any]:
     build = {**BUILD, **changed}
-    return {**one, "__group_build": {name: sum for name, sum in build.items() if sum}}
+    return {**one, "__epyc_group_build": {name: sum for name, sum in build.items() if sum}}
 
 
 def test_the_same_build() -> None:

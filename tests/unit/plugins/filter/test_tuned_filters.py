@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The filters of llama_tuned: what goes over the instances, and what the file says after some runs."""
+"""The filters of epyc_llama_tuned: what goes over the instances, and what the file says after some runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def entries(hosts: dict[str, Any], kept: dict[str, Any] | None = None, together:
     """What the file has, None where nothing changes."""
     made = FILE(hosts, kept or {}, together=together)
     assert made["differences"] == []
-    return yaml.safe_load(made["text"])["llama_tuned"] if made["text"] else None
+    return yaml.safe_load(made["text"])["epyc_llama_tuned"] if made["text"] else None
 
 
 def test_tuned_options_win_over_those_of_their_instance() -> None:
@@ -48,7 +48,9 @@ def test_tuned_options_win_over_those_of_their_instance() -> None:
 @pytest.mark.parametrize("entry", [{}, {"run": "r1"}, {"options": None}, None, "threads"])
 def test_an_entry_without_options_is_refused(entry: Any) -> None:
     for instances in ([{"name": "chat"}], []):
-        with pytest.raises(AnsibleFilterError, match=r"^llama_tuned: chat has no options\. Have it as tune\.yml wrote"):
+        with pytest.raises(
+            AnsibleFilterError, match=r"^epyc_llama_tuned: chat has no options\. Restore it as tune\.yml wrote"
+        ):
             WITH(instances, {"chat": entry})
 
 
@@ -56,8 +58,10 @@ def test_the_file_says_what_a_run_found_out() -> None:
     """Texts that look like numbers stay texts, and what Ansible notes on values does not show."""
     found = {**NEW, "run": trust_as_template("r1")}
     text = FILE({"one": host(run(tuned=found))}, {})["text"]
-    assert text.startswith("# Made by tune.yml of the collection sovereign.epyc,") and "\n---\nllama_tuned:\n" in text
-    assert yaml.safe_load(text) == {"llama_tuned": {"chat": NEW}}
+    assert (
+        text.startswith("# Made by tune.yml of the collection sovereign.epyc,") and "\n---\nepyc_llama_tuned:\n" in text
+    )
+    assert yaml.safe_load(text) == {"epyc_llama_tuned": {"chat": NEW}}
 
 
 def test_what_was_tuned_before_was_the_default_of_the_run() -> None:

@@ -59,7 +59,7 @@ def run_lookup(
         ("localhost", None),
     ],
 )
-def test_hosts_that_there_are_go_through(monkeypatch: pytest.MonkeyPatch, pattern: str, limit: str | None) -> None:
+def test_existing_hosts_are_accepted(monkeypatch: pytest.MonkeyPatch, pattern: str, limit: str | None) -> None:
     assert run_lookup(monkeypatch, pattern, ansible_limit=limit) == ""
 
 
@@ -99,7 +99,7 @@ def test_a_limit_that_leaves_no_host_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("option", ["syntax", "listhosts", "listtasks", "listtags"])
-def test_a_listing_is_not_judged(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+def test_listings_are_not_refused(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
     assert run_lookup(monkeypatch, "nobody", {option: True}, ansible_run_tags=["nosuch"]) == ""
 
 
@@ -113,7 +113,7 @@ def test_a_listing_is_not_judged(monkeypatch: pytest.MonkeyPatch, option: str) -
         (["all"], ["molecule-notest", "notest"], ("base",)),
     ],
 )
-def test_tags_that_there_are_go_through(
+def test_existing_tags_are_accepted(
     monkeypatch: pytest.MonkeyPatch, chosen: list[str], skipped: list[str], tags: tuple[str, ...]
 ) -> None:
     assert run_lookup(monkeypatch, tags=tags, ansible_run_tags=chosen, ansible_skip_tags=skipped) == ""
@@ -144,9 +144,7 @@ def test_tags_that_leave_out_all_or_are_none_are_refused(
 
 
 @pytest.mark.parametrize("name", ["Set it", "sovereign.epyc.one : Set it", "Set*", "Quoted: yes"])
-def test_a_start_at_a_task_that_there_is_goes_through(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_a_start_at_an_existing_task_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     (tmp_path / "roles/one/tasks").mkdir(parents=True)
     (tmp_path / "roles/one/tasks/main.yml").write_text("- name: Set it\n  block:\n    - name: 'Quoted: yes'\n")
     monkeypatch.setattr(require_hosts, "ROOT", str(tmp_path))

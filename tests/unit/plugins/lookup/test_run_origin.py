@@ -17,7 +17,7 @@ from ansible import context
 from ansible.errors import AnsibleError
 
 from ansible_collections.sovereign.epyc.plugins.lookup import run_origin
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.run import ORIGIN, RUN
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.run import ORIGIN, RUN
 from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
 
 ALL: dict[str, Any] = {"ansible_run_tags": ["all"], "ansible_skip_tags": []}
@@ -71,7 +71,7 @@ def test_site_hands_it_to_its_tasks(tmp_path: Path) -> None:
     """Ansible runs a play with the environment of site.yml, in which the begin is noted between two tasks."""
     (site,) = yaml.safe_load((plays.ROOT / "playbooks/site.yml").read_text())
     command = {"ansible.builtin.command": {"argv": [sys.executable, "-c", SHOW]}, "changed_when": False}
-    begun = {"ansible.builtin.set_fact": {"plan_history_result": {"run": "the-run"}}}
+    begun = {"ansible.builtin.set_fact": {"epyc_plan_history_result": {"run": "the-run"}}}
     play = {
         "hosts": "all",
         "gather_facts": False,

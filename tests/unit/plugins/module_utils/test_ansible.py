@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Ansible gets from the engine: results, check mode, failures. The modules are real, the host is a tree."""
+"""What Ansible gets from the library: results, check mode, failures. The modules are real, the host is a tree."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import surve
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine, engine_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool, host_tool_files
 from ansible_collections.sovereign.epyc.plugins.modules import (
-    epyc_drift,
-    epyc_engine,
+    epyc_drift_info,
+    epyc_host_tool,
     epyc_plan,
     epyc_restore,
     model_file,
@@ -71,14 +71,14 @@ def test_a_setting_is_made_stored_and_put_back(tree: hosts.Host, run: Run) -> No
     assert done["changed"] is True
     assert done["diff"]["changes"]["before"]["sysfs:numa_balancing"] == "1"
     assert tree.fs.read(BALANCING) == "0"
-    assert store.load("desired.json") == {
+    assert store.load_document("desired.json") == {
         "intent": {"draft": {"ccds": 1}},
         "requests": {"sysfs/sysfs": {"numa_balancing": False}},
     }
     assert run(sysfs_settings, **ASKED)["changed"] is False
     assert run(sysfs_settings, state="original")["changed"] is True
     assert tree.fs.read(BALANCING) == "1"
-    assert store.load("desired.json")["requests"] == {}
+    assert store.load_document("desired.json")["requests"] == {}
 
 
 def test_a_check_says_the_same_and_writes_nothing(tree: hosts.Host, run: Run) -> None:
@@ -92,7 +92,7 @@ def test_a_check_says_the_same_and_writes_nothing(tree: hosts.Host, run: Run) ->
 def test_a_label_keeps_requests_apart(tree: hosts.Host, run: Run) -> None:
     run(sysfs_settings, label="one", **ASKED)
     run(sysfs_settings, label="two", **ASKED)
-    assert sorted(Store(str(tree.root)).load("desired.json")["requests"]) == ["sysfs/one", "sysfs/two"]
+    assert sorted(Store(str(tree.root)).load_document("desired.json")["requests"]) == ["sysfs/one", "sysfs/two"]
     done = run(epyc_restore)
     assert {"desired:intent", "desired:sysfs/one", "desired:sysfs/two"} <= set(done["diff"]["changes"]["after"])
     assert tree.fs.read(BALANCING) == "1"
@@ -134,12 +134,12 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
 
 def test_a_host_with_drift_returns_its_map(tree: hosts.Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "Store", lambda read_only: Store(str(tree.root), read_only=read_only))
-    tree.put(paths.ENABLED, "[Unit]")
+    tree.put(paths.BOOT_SERVICE_LINK, "[Unit]")
     run(sysfs_settings, **ASKED)
-    assert "map" not in run(epyc_drift, detail="findings"), "all is as configured"
+    assert "map" not in run(epyc_drift_info, detail="findings"), "all is as configured"
     tree.put(BALANCING, 1)
-    assert run(epyc_drift, detail="findings")["map"]["roles"]["draft"] == "1-3,5-7"
-    unfit = run(epyc_drift, detail="findings", intent={"draft": {"ccds": 99}})
+    assert run(epyc_drift_info, detail="findings")["map"]["roles"]["draft"] == "1-3,5-7"
+    unfit = run(epyc_drift_info, detail="findings", intent={"draft": {"ccds": 99}})
     assert (unfit["clean"], unfit["map"]) == (False, None)
 
 
@@ -177,26 +177,31 @@ def test_the_engine_is_installed_replaced_and_removed(
 ) -> None:
     """Which files those are only a module that Ansible has sent knows; tests/lab installs the real ones.
 
-    The units are in test_engine_units.py; here none is asked for, and nobody says anything of one.
+    The units are in test_host_tool.py; here none is asked for, and nobody says anything of one.
     """
-    home = tree.root / paths.ENGINE.lstrip("/")
-    package, command = tree.root / engine.PACKAGE.lstrip("/"), tree.root / engine.COMMAND.lstrip("/")
+    home = tree.root / paths.HOST_TOOL_FOLDER.lstrip("/")
+    package, command = (
+        tree.root / host_tool_files.PACKAGE.lstrip("/"),
+        tree.root / paths.HOST_TOOL.lstrip("/"),
+    )
     command.parent.mkdir(parents=True)
     package.mkdir(parents=True)
     monkeypatch.setattr(
-        engine, "_sources", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.COMMAND: "#!/bin/sh\n"}
+        host_tool_files,
+        "_read_host_tool_files",
+        lambda: {f"{host_tool_files.PACKAGE}/_knob.py": "new", paths.HOST_TOOL: "#!/bin/sh\n"},
     )
-    monkeypatch.setattr(engine_units, "SERVICES", {})
+    monkeypatch.setattr(host_tool, "SERVICES", {})
     (package / "_of_an_older_version.py").write_text("")
-    assert run(epyc_engine)["changed"] is True
+    assert run(epyc_host_tool)["changed"] is True
     assert [path.name for path in package.iterdir()] == ["_knob.py"]
     assert (command.read_text(), command.stat().st_mode & 0o777) == ("#!/bin/sh\n", 0o755)
-    assert run(epyc_engine)["changed"] is False
+    assert run(epyc_host_tool)["changed"] is False
     (package / "_knob.py").write_text("edited")
-    assert list(run(epyc_engine)["diff"]["changes"]["after"]) == [f"engine:{engine.PACKAGE}/_knob.py"]
-    assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
-    monkeypatch.setattr(units.command, "run", lambda command: "")
-    assert run(epyc_engine, state="absent")["changed"] is True
+    assert list(run(epyc_host_tool)["diff"]["changes"]["after"]) == [f"host_tool:{host_tool_files.PACKAGE}/_knob.py"]
+    assert run(epyc_host_tool, interval="often")["msg"].startswith("interval is 'often'")
+    monkeypatch.setattr(managed_units.command, "run_command", lambda command: "")
+    assert run(epyc_host_tool, state="absent")["changed"] is True
     assert not home.exists()
     assert not command.exists()
 
@@ -251,7 +256,7 @@ def test_what_was_asked_for_and_cannot_be_told_any_more_is_named(
     tree: hosts.Host, run: Run, chosen: Callable[[], str]
 ) -> None:
     run(sysfs_settings, thp="never", **ASKED)
-    Store(str(tree.root)).save("desired.json", {"requests": {"sysfs/sysfs": {"thp": "sometimes"}}})
+    Store(str(tree.root)).save_document("desired.json", {"requests": {"sysfs/sysfs": {"thp": "sometimes"}}})
     done = run(sysfs_settings, **ASKED)
     (remark,) = done["remarks"]
     assert remark.startswith("What sysfs/sysfs asked for until now cannot be told here any more")

@@ -16,8 +16,8 @@ from ansible.module_utils import urls
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _bmc
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
-from ansible_collections.sovereign.epyc.plugins.modules import epyc_bios_info, epyc_bios_settings, epyc_bmc_reset
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
+from ansible_collections.sovereign.epyc.plugins.modules import epyc_bmc_bios, epyc_bmc_bios_info, epyc_bmc_reset
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import PASSWORD, Bmc, enumeration
 
 Run = Callable[..., dict[str, Any]]
@@ -34,7 +34,7 @@ def bmc() -> Bmc:
 
 @pytest.fixture
 def run(bmc: Bmc, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(_bmc, "send", bmc)
+    monkeypatch.setattr(_bmc, "open_url", bmc)
 
     def run(module: Any, check: bool = False, **options: Any) -> dict[str, Any]:
         access = {"bmc": "bmc.example.com", "username": "ops", "password": PASSWORD}
@@ -51,9 +51,9 @@ def run(bmc: Bmc, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
 
 def test_settings_are_checked_sent_and_put_back(bmc: Bmc, run: Run, tmp_path: Path) -> None:
     asked = {"originals": str(tmp_path / "o.json"), "nps": 4, "smt": False, "attributes": {"ProcSMT": "Disabled"}}
-    assert run(epyc_bios_settings, check=True, **asked)["changed"] is True
+    assert run(epyc_bmc_bios, check=True, **asked)["changed"] is True
     assert (bmc.writes, list(tmp_path.iterdir())) == ([], [])
-    done = run(epyc_bios_settings, **asked)
+    done = run(epyc_bmc_bios, **asked)
     assert (done["changed"], done["reboot_required"]) == (True, True)
     assert done["claims"]["nps"] == {
         "title": "NUMA nodes per socket",
@@ -64,7 +64,7 @@ def test_settings_are_checked_sent_and_put_back(bmc: Bmc, run: Run, tmp_path: Pa
     }
     assert (tmp_path / "o.json").stat().st_mode & 0o777 == 0o600
     bmc.boot()
-    assert run(epyc_bios_settings, state="original", originals=asked["originals"])["changed"] is True
+    assert run(epyc_bmc_bios, state="original", originals=asked["originals"])["changed"] is True
     assert bmc.pending == {"NumaMemoryDomainsPerSocket": "Auto", "ProcSMT": "Enabled"}
     assert bmc.sessions == set()
 
@@ -81,17 +81,17 @@ def test_a_reset_is_checked_and_sent(bmc: Bmc, run: Run) -> None:
 
 
 def test_a_failure_is_a_sentence_with_facts(run: Run, tmp_path: Path) -> None:
-    failed = run(epyc_bios_settings, originals=str(tmp_path / "o.json"), attributes={"ProcSMTT": "x"})
+    failed = run(epyc_bmc_bios, originals=str(tmp_path / "o.json"), attributes={"ProcSMTT": "x"})
     assert failed["failed"] is True
     assert "Did you mean ProcSMT" in failed["msg"]
-    assert run(epyc_bios_info, username="other")["msg"].startswith("The BMC bmc.example.com refuses the user")
+    assert run(epyc_bmc_bios_info, username="other")["msg"].startswith("The BMC bmc.example.com refuses the user")
 
 
 def test_what_is_shown_and_warned_of(bmc: Bmc, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(_bmc.AnsibleModule, "warn", lambda module, text: warnings.append(text))
     bmc.registry = {}
-    told = run(epyc_bios_info, validate_certs=False)
+    told = run(epyc_bmc_bios_info, validate_certs=False)
     assert (told["changed"], told["active"]["ProcSMT"]) == (False, "Enabled")
     assert "not verified" in warnings[0]
     assert "has no registry" in warnings[1]
@@ -103,11 +103,11 @@ def test_errors_of_the_transport_become_sentences(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(urls.Request, "open", broken)
     with pytest.raises(BmcError, match="https://b cannot be asked: no way"):
-        _bmc.send("GET", "https://b")
+        _bmc.open_url("GET", "https://b")
 
     def lost(self: object, method: str, url: str, **dummy: object) -> None:
         raise ConnectionResetError
 
     monkeypatch.setattr(urls.Request, "open", lost)
     with pytest.raises(ConnectionResetError):
-        _bmc.send("GET", "https://b")
+        _bmc.open_url("GET", "https://b")

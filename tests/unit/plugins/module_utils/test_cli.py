@@ -20,11 +20,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, in_order
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, sort_requests
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
@@ -40,14 +40,14 @@ class Machine:
         self.tree = hosts.small(root)
         self.tree.put(BALANCING, 1)
         self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.tree.put(ENABLED, "[Unit]")
+        self.tree.put(BOOT_SERVICE_LINK, "[Unit]")
         self.store = Store(str(root))
         self.capsys = capsys
-        Ledger(self.store, self.tree.fs).begin()
+        Ledger(self.store, self.tree.fs).ensure_files()
         self.ask(REQUESTS)
 
     def ask(self, requests: dict[str, Any]) -> None:
-        self.store.save("desired.json", {"intent": INTENT, "requests": requests})
+        self.store.save_document("desired.json", {"intent": INTENT, "requests": requests})
 
     def run(self, *words: str) -> tuple[int, str, str]:
         code = _cli.main(words)
@@ -147,7 +147,7 @@ def test_what_is_named_so_is_shown_by_its_escapes(machine: Machine) -> None:
 def test_apply_tells_what_it_did_though_the_journal_of_a_trial_stays(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine.store.save("trial.json", {"boot_id": "earlier"})
+    machine.store.save_document("trial.json", {"boot_id": "earlier"})
     disks.refuse_changes(monkeypatch, machine.store.folder, errno.EPERM, "trial.json")
     code, page, errors = machine.run("apply")
     assert (code, page) == (1, "sysfs:numa_balancing: 1 -> 0\n1 settings changed, 1 requests failed\n")
@@ -194,7 +194,7 @@ def test_the_map_has_colours_on_a_terminal_alone(machine: Machine, monkeypatch: 
 
 
 def test_what_is_stored_is_shown_where_nothing_can_be_drawn(machine: Machine) -> None:
-    machine.store.save("desired.json", {"intent": {"draft": {"ccds": 99}}, "requests": REQUESTS})
+    machine.store.save_document("desired.json", {"intent": {"draft": {"ccds": 99}}, "requests": REQUESTS})
     code, page, errors = machine.run("show")
     assert (code, errors) == (0, "")
     assert page.startswith("There is no map of this host: draft asks for 99 ccds")
@@ -214,8 +214,10 @@ def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pinned: list[tuple[int, ...]] = []
-    monkeypatch.setattr(_cli.events, "moments", lambda follows: iter([True, True]))
-    monkeypatch.setattr(_cli.events.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus)))
+    monkeypatch.setattr(_cli.new_interrupts, "yield_when_irqs_may_be_new", lambda follows: iter([True, True]))
+    monkeypatch.setattr(
+        _cli.new_interrupts.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus))
+    )
     machine.ask({**REQUESTS, "irq/irq": {"cpus": "nowhere"}})
     code, page, errors = machine.run("watch")
     assert (code, page) == (0, "0 settings changed, 1 requests failed\n")
@@ -268,23 +270,27 @@ def test_what_comes_late_at_boot_is_tried_again(machine: Machine, monkeypatch: p
 
 def test_requests_are_read_by_who_has_the_lock(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """An undo that ran while this waited for the lock has forgotten them."""
-    lock = Store.lock
+    lock = Store.hold_lock
 
     @contextmanager
     def late(store: Store) -> Iterator[None]:
-        monkeypatch.setattr(Store, "lock", lock)
+        monkeypatch.setattr(Store, "hold_lock", lock)
         assert machine.run("restore")[0] == 0
         with lock(store):
             yield
 
-    monkeypatch.setattr(Store, "lock", late)
+    monkeypatch.setattr(Store, "hold_lock", late)
     assert machine.run("apply")[:2] == (0, "0 settings changed, 0 requests failed\n")
     assert machine.balancing() == "1"
 
 
 def test_smt_is_switched_before_all_that_is_about_cpus() -> None:
     requests = {"sysfs/irq": {"workqueue_cpus": "0"}, "sysfs/numa": {"smt": "off"}, "irq/irq": {}}
-    assert [f"{name}/{label}" for name, label, dummy in in_order(requests)] == ["sysfs/numa", "sysfs/irq", "irq/irq"]
+    assert [f"{name}/{label}" for name, label, dummy in sort_requests(requests)] == [
+        "sysfs/numa",
+        "sysfs/irq",
+        "irq/irq",
+    ]
 
 
 def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +298,7 @@ def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypat
 
     class Engine:
         @staticmethod
-        def followers(host: Host, options: dict[str, Any]) -> list[Knob]:
+        def build_thread_knobs(host: Host, options: dict[str, Any]) -> list[Knob]:
             asked.append(options)
             return []
 
@@ -304,7 +310,7 @@ def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypat
 
     group = {"groups": [{"name": "draft", "tasks_of": ["llama.service"]}]}
     monkeypatch.setattr(KNOBS["resctrl"], "_load", lambda: Engine)
-    monkeypatch.setattr(_cli.events, "moments", moments)
+    monkeypatch.setattr(_cli.new_interrupts, "yield_when_irqs_may_be_new", moments)
     for requests in ({**REQUESTS, "irq/irq": {"cpus": "nowhere"}}, {**REQUESTS, "resctrl/resctrl": group}):
         machine.ask(requests)
         assert machine.run("watch") == (0, "", "")

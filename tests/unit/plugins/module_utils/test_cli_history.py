@@ -15,8 +15,8 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, REQUESTS, Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import history, run
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file, run
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -33,8 +33,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     tree.put(BALANCING, 1)
     tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
     made = Store(str(tmp_path))
-    Ledger(made, tree.fs).begin()
-    made.save(REQUESTS, {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
+    Ledger(made, tree.fs).ensure_files()
+    made.save_document(REQUESTS, {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
     monkeypatch.setattr(_cli, "KernelFS", lambda read_only=False: KernelFS(str(tmp_path), read_only=read_only))
     monkeypatch.setattr(_cli, "Store", lambda read_only=False: Store(str(tmp_path), read_only=read_only))
     for name in (run.ORIGIN, run.RUN):
@@ -57,7 +57,7 @@ def begin(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a run begin that does not end."""
     with monkeypatch.context() as origin:
         origin.setenv(run.ORIGIN, '{"user": "ops", "controller": "ctl", "playbook": "site.yml"}')
-        history.begin(store, ["numa", "cat"], ["numa", "cat"], 1795943400.0)
+        history_file.begin_run(store, ["numa", "cat"], ["numa", "cat"], 1795943400.0)
     monkeypatch.setattr(run, "GOES_ON", 0)
 
 
@@ -108,12 +108,12 @@ def test_it_is_not_forgotten(command: Command, store: Store, monkeypatch: pytest
     begin(store, monkeypatch)
     first, second = command("history", "--forget")[1].splitlines()
     assert (first, second.startswith("1 kept: ")) == ("0 runs forgotten", True)
-    assert history.unfinished_run(store)
+    assert history_file.load_unfinished_run(store)
 
 
 def test_damage_is_said_beside_what_is_whole(command: Command, store: Store) -> None:
     command("apply")
-    file = Path(store.path(HISTORY))
+    file = Path(store.file_path(HISTORY))
     file.write_text(f"{{\n{file.read_text()}")
     code, page, errors = command("history")
     assert (code, len(page.splitlines())) == (0, 2)

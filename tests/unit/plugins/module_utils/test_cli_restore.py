@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 
@@ -25,8 +25,8 @@ class Machine:
         self.tree = hosts.small_to_tune(root)
         self.store = Store(str(root))
         self.capsys = capsys
-        Ledger(self.store, self.tree.fs).begin()
-        self.store.save("desired.json", {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
+        Ledger(self.store, self.tree.fs).ensure_files()
+        self.store.save_document("desired.json", {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
         assert self.run("apply")[0] == 0 and self.balancing() == "0"
 
     def run(self, *words: str) -> tuple[int, str, str]:

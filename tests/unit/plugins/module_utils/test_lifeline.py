@@ -21,7 +21,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli, _lifeline
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import addresses
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import ip_addresses
 
 LONG = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -80,14 +80,14 @@ def test_all_end_with_the_program_of_the_leader(tmp_path: Path) -> None:
     second.start()
     wait = f"p = pathlib.Path({str(tmp_path / 'first')!r})\nwhile not p.exists(): time.sleep(.01)\nsys.exit(3)"
     program = [sys.executable, "-c", f"import pathlib, sys, time\n{wait}"]
-    assert _lifeline.lead([first.address, second.address], program) == 3
+    assert _lifeline.wait_for_followers_and_run([first.address, second.address], program) == 3
     assert first.ended() == second.ended() == 1
 
 
 def test_the_program_of_the_leader_ends_with_that_of_a_follower(capsys: pytest.CaptureFixture[str]) -> None:
     one = Follower([sys.executable, "-c", "raise SystemExit(4)"])
     one.start()
-    assert _lifeline.lead([one.address], LONG) == 1
+    assert _lifeline.wait_for_followers_and_run([one.address], LONG) == 1
     assert one.ended() == 4
     assert f"The connection to 127.0.0.1:{one.address[1]} broke, so that this part ends too." in capsys.readouterr().err
 
@@ -105,7 +105,9 @@ def test_one_that_leaves_before_the_beginning_begins_nothing(tmp_path: Path) -> 
             assert time.monotonic() < end
             time.sleep(0.01)
     # It goes on to the next one, which the kernel has let in meanwhile.
-    assert _lifeline.lead([one.address], [sys.executable, "-c", "import time; time.sleep(.2)"]) in (0, 1)
+    assert _lifeline.wait_for_followers_and_run(
+        [one.address], [sys.executable, "-c", "import time; time.sleep(.2)"]
+    ) in (0, 1)
     until(tmp_path / "begun")
     assert one.ended() in (0, 1)
 
@@ -119,7 +121,7 @@ def test_a_follower_that_comes_late_is_waited_for(capsys: pytest.CaptureFixture[
                 one.start()
             time.sleep(0.01)
 
-    assert _lifeline.lead([one.address], [sys.executable, "-c", ""], Clock()) == 0
+    assert _lifeline.wait_for_followers_and_run([one.address], [sys.executable, "-c", ""], Clock()) == 0
     assert one.ended() == 1
     said = capsys.readouterr().out
     assert f"It waits for 127.0.0.1:{one.address[1]}: Connection refused." in said and "are there." in said
@@ -130,13 +132,16 @@ def test_a_stop_is_handed_on(tmp_path: Path, handlers: list[Callable[..., Any]])
     one.start()
     stop = threading.Thread(target=lambda: (until(tmp_path / "up"), handlers[0](signal.SIGTERM, None)))
     stop.start()
-    assert _lifeline.lead([one.address], marks(tmp_path / "up", "time.sleep(60)")) == 128 + signal.SIGTERM
+    assert (
+        _lifeline.wait_for_followers_and_run([one.address], marks(tmp_path / "up", "time.sleep(60)"))
+        == 128 + signal.SIGTERM
+    )
     stop.join()
     assert one.ended() == 1
 
 
 def test_what_cannot_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(addresses, "PRIVATE", ("127.0.0.0/8",))
+    monkeypatch.setattr(ip_addresses, "PRIVATE_NETWORKS", ("127.0.0.0/8",))
     one = Follower(LONG)
     one.start()
     assert _cli.main(["group", "lead", f"127.0.0.1:{one.address[1]}", "--", "/no/such"]) == 1
@@ -156,4 +161,4 @@ def test_addresses_that_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert _cli.main(["group", "follow", "192.0.2.1:29500", "--", "x"]) == 1
     assert "192.0.2.1 is not an address of a private network" in capsys.readouterr().err
     with pytest.raises(BadRequest, match=r"192.0.2.1:29500 cannot be listened on: .* see that the interface is up"):
-        _lifeline.follow(("192.0.2.1", 29500), ["x"])
+        _lifeline.wait_for_leader_and_run(("192.0.2.1", 29500), ["x"])

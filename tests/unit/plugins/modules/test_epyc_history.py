@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, HOME
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.run import ORIGIN, RUN
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.run import ORIGIN, RUN
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import ASKED, Settings
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import request
@@ -80,7 +80,7 @@ def test_an_end_without_a_begin_is_remarked(host: Host) -> None:
     assert "has no begin of this run any more" in remark
 
 
-def test_it_is_forgotten_when_asked_and_not_in_a_check(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_is_removed_except_in_check_mode(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for dummy in range(2):
         begun = host.note(state="begun", layers=["numa"], requested=["numa"])
         monkeypatch.setenv(RUN, begun["run"])

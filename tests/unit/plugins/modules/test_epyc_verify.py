@@ -16,7 +16,15 @@ from ansible_collections.sovereign.epyc.plugins.modules import epyc_verify
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 NOTHING: dict[str, Any] = dict.fromkeys(("nps", "smt", "cores", "memory_channels", "memory_speed"))
-PARAMS = {**NOTHING, "layers": [], "units": {}, "services": False, "allow_pending_reboot": False, "tuned": False}
+PARAMS = {
+    **NOTHING,
+    "layers": [],
+    "units": {},
+    "services": False,
+    "allow_pending_reboot": False,
+    "tuned": False,
+    "before": None,
+}
 
 
 def test_a_boot_service_that_ends_while_the_settings_are_read_has_not_been_done(
@@ -32,11 +40,11 @@ def test_a_boot_service_that_ends_while_the_settings_are_read_has_not_been_done(
     def run(words: list[str]) -> str:
         return f"LoadState=loaded\nUnitFileState=enabled\nActiveState={active[0]}\n"
 
-    monkeypatch.setattr(epyc_verify.boot_service.command, "run", run)
-    monkeypatch.setattr(epyc_verify, "stored", lambda store: (Intent.parse({}), {}))
-    monkeypatch.setattr(epyc_verify.judge, "survey", survey)
+    monkeypatch.setattr(epyc_verify.boot_service.command, "run_command", run)
+    monkeypatch.setattr(epyc_verify, "load_stored_requests", lambda store: (Intent.from_options({}), {}))
+    monkeypatch.setattr(epyc_verify.judge, "judge_requests", survey)
     host = hosts.small(tmp_path)
     host.put("/proc/cmdline", "ro")
     host.put("/proc/sys/kernel/random/boot_id", "1")
-    assert epyc_verify.read(PARAMS, host.fs)["boot_service"] == "starting"
-    assert epyc_verify.read(PARAMS, host.fs)["boot_service"] == "done"
+    assert epyc_verify.verify_host(PARAMS, host.fs)["boot_service"] == "starting"
+    assert epyc_verify.verify_host(PARAMS, host.fs)["boot_service"] == "done"

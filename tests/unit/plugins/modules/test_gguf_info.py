@@ -23,7 +23,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def asked(path: Path, **options: Any) -> dict[str, Any]:
-    return gguf_info.read({**OPTIONS, "model": str(path), **options}, KernelFS(read_only=True))
+    return gguf_info.read_model_facts({**OPTIONS, "model": str(path), **options}, KernelFS(read_only=True))
 
 
 @pytest.fixture

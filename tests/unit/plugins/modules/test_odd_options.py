@@ -34,7 +34,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import HOME as POLICIES
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import PSTATE_STATUS
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
 from ansible_collections.sovereign.epyc.tests.unit.fakes import (
     bmcs,
     cpufreq_drivers,
@@ -60,13 +60,14 @@ STARTS: dict[str, dict[str, Any]] = {
     "cpufreq_per_ccd": {"settings": [{"cpus": "all", "boost": True}]},
     "cpuidle_states": {"settings": [{"cpus": "all", "deepest": "C1"}]},
     "cpuset_partition": {"cpus": "1-3"},
-    "epyc_bios_info": BMC,
-    "epyc_bios_settings": {**BMC, "originals": "/nonexistent/originals.json"},
+    "epyc_bmc_bios_info": BMC,
+    "epyc_bmc_bios": {**BMC, "originals": "/nonexistent/originals.json"},
     "epyc_bmc_reset": {**BMC, "reset": "graceful"},
-    "epyc_engine": {"textfile": "/var/lib/a.prom", "agent_bind": "10.0.0.1:8407", "agent_allow": ["10.0.0.2"]},
-    "epyc_recommend": {"models": [MODEL]},
+    "epyc_host_tool": {"textfile": "/var/lib/a.prom", "agent_bind": "10.0.0.1:8407", "agent_allow": ["10.0.0.2"]},
+    "epyc_recommend_info": {"models": [MODEL]},
     "epyc_last_run": {"inputs": "a"},
     "gateway_member": {"host": "epyc-07", "state": "drain"},
+    "gateway_service": {"service": "haproxy", "configuration": "global"},
     "gguf_info": {"model": MODEL},
     "hugepages": {"pools": [{"node": "0", "pages": 4}]},
     "irq_affinity": {"cpus": "0"},
@@ -74,7 +75,7 @@ STARTS: dict[str, dict[str, Any]] = {
     "llama_ablation_boot": {"document": "/nonexistent/run.json"},
     "llama_ask": {"prompt": "Who?"},
     "llama_build": {"archive": "/nonexistent.tar.gz", "checksum": f"sha256:{'a' * 64}"},
-    "llama_fingerprint": {"instance": "chat", "expect": {"sku": "9754"}},
+    "llama_fingerprint_info": {"instance": "chat", "expect": {"sku": "9754"}},
     "llama_rpc_worker": {"binary": "/usr/bin/rpc-server", "address": "10.0.0.1", "clients": ["10.0.0.2"]},
     "llama_server": {"instances": [INSTANCE]},
     "llama_tune": {"instance": INSTANCE},
@@ -82,7 +83,7 @@ STARTS: dict[str, dict[str, Any]] = {
     "model_quantize": {"source": MODEL, "path": "/nonexistent/x.gguf", "type": "Q8_0"},
     "msr_bits": {"settings": [{"cpus": "all", "register": "0xc0000108", "bits": "0", "value": "1"}]},
     "resctrl_schemata": {"groups": [{"name": "draft", "cpus": "1-3", "l3": {"all": "4 ways"}}]},
-    "service_placement": {"service": "llama-chat.service"},
+    "service_placement_info": {"service": "llama-chat.service"},
 }
 
 
@@ -135,7 +136,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> RuledFS:
     kernel = Kernel(tmp_path_factory.mktemp("odd"))
     for part in (kernel_settings.Settings, idle_states.IdleStates, page_pools.PagePools, resctrl_groups.ResctrlGroups):
         part(kernel)
-    kernel.fs.mount("resctrl", RESCTRL)
+    kernel.fs.mount_filesystem("resctrl", RESCTRL)
     registers.give_registers(kernel.host, range(16))
     for core in range(16):
         for name, text in {**cpufreq_drivers.ACTIVE, "affected_cpus": core, "related_cpus": core}.items():
@@ -167,7 +168,7 @@ def closed(tree: RuledFS, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ansible, "AnsibleModule", Door)
     monkeypatch.setattr(_bmc, "AnsibleModule", Door)
     attributes = [bmcs.enumeration("NumaMemoryDomainsPerSocket", "Auto", "FourMemoryDomainsPerSocket")]
-    monkeypatch.setattr(_bmc, "send", bmcs.Bmc(attributes, {"NumaMemoryDomainsPerSocket": "Auto"}))
+    monkeypatch.setattr(_bmc, "open_url", bmcs.Bmc(attributes, {"NumaMemoryDomainsPerSocket": "Auto"}))
     tree.read_only = True
 
     def refuse(*dummy: Any, **more: Any) -> None:
@@ -181,7 +182,7 @@ def closed(tree: RuledFS, monkeypatch: pytest.MonkeyPatch) -> None:
                 if hasattr(module, word):
                     monkeypatch.setattr(module, word, lambda *dummy, made=made, **more: made)
     # Reading the files of the collection, or the certificates of this machine, hundreds of times takes seconds.
-    monkeypatch.setattr(engine, "_sources", dict)
+    monkeypatch.setattr(host_tool_files, "_read_host_tool_files", dict)
     monkeypatch.setattr(ssl, "_create_default_https_context", functools.cache(ssl.create_default_context))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(subprocess, "run", refuse)

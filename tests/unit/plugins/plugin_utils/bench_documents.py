@@ -10,7 +10,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import KINDS, Bench
 
 KNOBS = {"threads": 0.3, "boost": -0.06, "governor": 0.0}
@@ -73,7 +73,7 @@ def benchmark(rounds: int = 6) -> dict[str, Any]:
     bench.spoil = client
     for dummy in range(rounds):
         bench.round([schedule.TUNED])
-    bench.data["plan"]["arms"] = schedule.running()
+    bench.data["plan"]["arms"] = schedule.build_benchmark_arms()
     for one in bench.data["plan"]["order"]:
         one.update(arms=[schedule.RUNNING], phase=schedule.BENCHMARK)
     for one in bench.data["samples"]:
@@ -87,13 +87,13 @@ def tuning() -> dict[str, Any]:
     without = ["without threads", "without ubatch"]
     for dummy in range(4):
         bench.round([schedule.TUNED, *without])
-    for dummy in range(schedule.CONFIRMING):
+    for dummy in range(schedule.CONFIRMATION_ROUNDS):
         bench.round([schedule.TUNED, schedule.AGAIN, without[0]], schedule.CONFIRMATION)
     names = {schedule.TUNED: schedule.DEFAULT, **{name: f"candidate {at}" for at, name in enumerate(without, 1)}}
     data: dict[str, Any] = _replaced(bench.data, names)
     tried: tuple[dict[str, Any], ...] = ({"threads": 96}, {"ubatch": 128}, {"hugepages": "pool"})
-    arms = [schedule.candidate(at, options) for at, options in enumerate(tried, 1)]
-    data["plan"]["arms"] = [*schedule.tuning({"threads": 124, "ubatch": 512, "hugepages": "none"}), *arms]
+    arms = [schedule.build_candidate_arm(at, options) for at, options in enumerate(tried, 1)]
+    data["plan"]["arms"] = [*schedule.build_tuning_arms({"threads": 124, "ubatch": 512, "hugepages": "none"}), *arms]
     phases = (schedule.SWEEP, schedule.SWEEP, schedule.HALVING, schedule.RACE)
     for one, phase in zip(data["plan"]["order"], phases):
         one["phase"] = phase

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import coverage, findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import count_by_layer, group_into_findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import FAILED, UNREACHABLE, Document, Gathering
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
+    FAILED,
+    UNREACHABLE,
+    Document,
+    ResultCollector,
+)
 
-BOOT = "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it"
+BOOT = "sovereign-epyc.service is not enabled; the role sovereign.epyc.epyc_base installs it"
 LOST = "/sys/fs/resctrl/schemata cannot be read: Input/output error."
 NOW = "2026-11-21T12:00:00Z"
 BEFORE = "2026-11-20T12:00:00Z"
@@ -30,7 +35,7 @@ def verdict(request: str, address: str, wanted: str | None, found: str | None, *
 
 
 def answer(*faults: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, int]]]:
-    """What epyc_drift returns of a host with these faults."""
+    """What epyc_drift_info returns of a host with these faults."""
     mask = "ffff" if "mask" in faults else "00ff"
     bit = "1" if "msr" in faults else "0"
     pages = "0" if "pages" in faults else "64"
@@ -51,19 +56,22 @@ def answer(*faults: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, int]
     # A boot parameter needs no service.
     for row in rows[:-1] if boot else []:
         row.reason, row.persistent, row.at_boot = boot, "drift", None
-    return [one.to_dict() for one in findings(rows, boot)], coverage(rows, boot)
+        row.lost_with_service = True
+    return [one.to_dict() for one in group_into_findings(rows, boot)], count_by_layer(rows, boot)
 
 
-def gathered(hosts: dict[str, tuple[str, ...]], host_map: dict[str, Any] | None = None) -> Gathering:
+def gathered(hosts: dict[str, tuple[str, ...]], host_map: dict[str, Any] | None = None) -> ResultCollector:
     """A fleet of hosts with their faults, and the map of each; "unreachable" and "failed" are faults too."""
-    gathering = Gathering()
+    gathering = ResultCollector()
     for name, faults in hosts.items():
         if UNREACHABLE in faults:
-            gathering.fail(name, UNREACHABLE, "Check the host", "No route to <host>")
+            gathering.record_host_failure(name, UNREACHABLE, "Check the host", "No route to <host>")
         elif FAILED in faults:
-            gathering.fail(name, FAILED, "Check the host", "/var/lib/sovereign-epyc/desired.json\n cannot be read")
+            gathering.record_host_failure(
+                name, FAILED, "Check the host", "/var/lib/sovereign-epyc/desired.json\n cannot be read"
+            )
         else:
-            gathering.add(name, *answer(*faults), host_map)
+            gathering.add_findings_counts_and_map(name, *answer(*faults), host_map)
     return gathering
 
 
@@ -73,7 +81,7 @@ def report(
     generated: str = NOW,
     host_map: dict[str, Any] | None = None,
 ) -> Document:
-    return gathered(hosts, host_map).document(generated=generated, previous=previous, inventory=["inventories/x"])
+    return gathered(hosts, host_map).build_document(generated=generated, previous=previous, inventory=["inventories/x"])
 
 
 def stream(count: int) -> Iterator[tuple[str, tuple[str, ...]]]:

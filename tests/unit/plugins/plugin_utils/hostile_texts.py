@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 
 #: An element, the ends of two kinds of attributes, an entity, and the end of a script; it fits into a name.
 HOSTILE = "<img src=x onerror=a({})>\"'&lt;</script>"

@@ -13,8 +13,12 @@ from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_report import UNREACHABLE, Document, Gathering
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import (
+    UNREACHABLE,
+    Document,
+    PlanCollector,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 NOW = "2026-11-21T12:00:00Z"
@@ -34,11 +38,11 @@ def _planned(kind: str) -> dict[str, Any]:
     memory, draft, verify, default = KINDS[kind]
     top = hosts.standing(kind).topology()
     raw = {"draft": {"ccds": 1, "l3": draft}, "verify": {"l3": verify}, "default": {"l3": default}}
-    result = plan(Intent.parse(raw), top)
-    data = map_data.of(result, top)
+    result = build_plan(Intent.from_options(raw), top)
+    data = map_data.build_map_data(result, top)
     for node in data["nodes"]:
         node.update(memory=memory, hugepages={"2048kB": 5120})
-    return {"map": data, "text": plan_text.render(result, top)}
+    return {"map": data, "text": plan_text.render_plan(result, top)}
 
 
 def result(kind: str, instances: int = 0) -> dict[str, Any]:
@@ -67,10 +71,10 @@ def stream(count: int) -> Iterator[tuple[str, dict[str, Any] | None]]:
 
 def gathered(answers: dict[str, Any]) -> Document:
     """The report on hosts with these answers; None stands for a host that could not be reached."""
-    gathering = Gathering()
+    gathering = PlanCollector()
     for name, answer in answers.items():
         if answer is None:
-            gathering.fail(name, UNREACHABLE, "Read the topology and plan", "No route to <host>")
+            gathering.record_host_failure(name, UNREACHABLE, "Read the topology and plan", "No route to <host>")
         else:
-            gathering.add(name, answer)
-    return gathering.document(NOW)
+            gathering.add_plan(name, answer)
+    return gathering.build_document(NOW)

@@ -73,7 +73,7 @@ class Host:
         self.resets += 1
 
     def sleep(self, seconds: float) -> None:
-        assert seconds <= _background.InBackground.longest
+        assert seconds <= _background.BackgroundAction.longest_pause
         self.now += seconds
 
     def run(self) -> dict[str, Any]:
@@ -87,9 +87,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
 
 def test_a_module_that_ends_at_once_is_asked_once(host: Host) -> None:
     assert host.run() == {"changed": False, "path": "/srv/m.gguf"}
-    assert host.now == _background.FIRST and host.shown == []
+    assert host.now == _background.FIRST_PAUSE and host.shown == []
     begun, collected = host.executed
-    assert (begun["wrap_async"], begun["async_val"]) == (True, _background.LIMIT)
+    assert (begun["wrap_async"], begun["async_val"]) == (True, _background.MODULE_TIMEOUT)
     # Nothing else is to be wrapped, and Ansible itself shall not wait for the job.
     assert (collected["module_name"], collected["async_val"]) == ("ansible.legacy.async_status", 0)
     assert collected["module_args"] == {"jid": "j1.7", "_async_dir": "/root/.ansible_async"}
@@ -111,11 +111,11 @@ def test_how_far_it_is_is_only_asked_when_it_can_be_shown(host: Host) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1, 3, 10, 20])
-def test_its_end_is_seen_soon(host: Host, seconds: int) -> None:
+def test_the_end_of_a_module_is_seen_soon(host: Host, seconds: int) -> None:
     """However long the module takes, nobody waits much longer than a fourth of that again."""
     host.plugin._low_level_execute_command = lambda *dummy: {"rc": 9 if host.now >= seconds else 0, "stdout": ""}
     host.run()
-    assert seconds <= host.now <= _background.GROWTH * seconds + _background.FIRST
+    assert seconds <= host.now <= _background.PAUSE_GROWTH * seconds + _background.FIRST_PAUSE
 
 
 def test_what_a_host_says_cannot_move_a_terminal(host: Host) -> None:
@@ -140,7 +140,11 @@ def test_a_host_that_stays_away_is_given_up(host: Host) -> None:
     host.answers = [AnsibleConnectionFailure("gone")] * 1000
     with pytest.raises(AnsibleConnectionFailure):
         host.run()
-    assert _background.LOST < host.now < _background.LOST + 2 * _background.InBackground.longest
+    assert (
+        _background.MAX_UNREACHABLE
+        < host.now
+        < _background.MAX_UNREACHABLE + 2 * _background.BackgroundAction.longest_pause
+    )
 
 
 def test_a_job_that_does_not_begin_is_the_result(host: Host) -> None:

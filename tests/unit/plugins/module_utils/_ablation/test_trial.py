@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import guard
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import restore_guard
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import TRIAL, Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import application, trial
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import apply_stored, trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 UNIT = "llama-chat.service"
@@ -37,10 +37,10 @@ class Machine:
         self.store = Store(str(self.tree.root))
         self.told: list[str] = []
         self.refuses: tuple[str, ...] = ()
-        patch.setattr(guard, "COMMAND", str(root / "sovereign-epyc"))
+        patch.setattr(restore_guard, "HOST_TOOL", str(root / "sovereign-epyc"))
         patch.setattr(trial, "UNITS", str(root / "units"))
-        patch.setattr(trial.command, "run", self.run)
-        patch.setattr(trial.command, "attempt", lambda words: trial.command.Done(0, "", ""))
+        patch.setattr(trial.command, "run_command", self.run)
+        patch.setattr(trial.command, "try_command", lambda words: trial.command.CommandResult(0, "", ""))
         (root / "sovereign-epyc").touch()
         self.drop_in = root / f"units/{UNIT}.d/90-sovereign-epyc-trial.conf"
 
@@ -54,11 +54,11 @@ class Machine:
         return ""
 
     def begin(self) -> None:
-        guard.begin(self.store, self.fs, UNIT)
+        restore_guard.start_restore_guard(self.store, self.fs, UNIT)
 
     def journal(self, **other: Any) -> None:
         known = {"boot_id": "this-boot", "process": 1 << 30, "started": "5", "unit": UNIT}
-        self.store.save(TRIAL, {**known, **other})
+        self.store.save_document(TRIAL, {**known, **other})
 
 
 class Processes(KernelFS):
@@ -88,7 +88,7 @@ def test_without_a_way_back_there_is_no_trial(machine: Machine, tmp_path: Path) 
     machine.refuses = ("systemd-run",)
     with pytest.raises(TuningError, match="systemd-run is not to be had"):
         machine.begin()
-    assert not machine.store.has(TRIAL)
+    assert not machine.store.has_file(TRIAL)
     (tmp_path / "sovereign-epyc").unlink()
     with pytest.raises(BadRequest, match=r"There is no .*/sovereign-epyc, which puts .*: run site\.yml first"):
         machine.begin()
@@ -96,10 +96,10 @@ def test_without_a_way_back_there_is_no_trial(machine: Machine, tmp_path: Path) 
 
 def test_it_is_put_back_by_the_process_itself(machine: Machine) -> None:
     machine.begin()
-    assert trial.change_unit(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
-    assert not trial.change_unit(UNIT, "[Service]\n")
-    assert application.settle(machine.store, machine.fs).failures == []
-    assert not machine.drop_in.parent.exists() and not machine.store.has(TRIAL)
+    assert trial.set_temporary_drop_in(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
+    assert not trial.set_temporary_drop_in(UNIT, "[Service]\n")
+    assert apply_stored.end_trial_and_apply_stored(machine.store, machine.fs).failures == []
+    assert not machine.drop_in.parent.exists() and not machine.store.has_file(TRIAL)
     assert machine.told[-3:] == [
         "systemctl daemon-reload",
         f"systemctl reset-failed {UNIT}",
@@ -115,14 +115,14 @@ def test_a_journal_that_cannot_be_removed_is_told_with_what_was_put_back(
     with pytest.raises(
         TuningError, match=r"trial\.json cannot be removed: Read-only file system\. 0 stored settings were put back"
     ):
-        application.settle(machine.store, machine.fs)
-    assert machine.store.has(TRIAL)
+        apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
+    assert machine.store.has_file(TRIAL)
 
 
 def test_a_service_without_a_drop_in_goes_on(machine: Machine) -> None:
     machine.begin()
     machine.told.clear()
-    application.settle(machine.store, machine.fs)
+    apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
     assert machine.told == []
 
 
@@ -135,8 +135,8 @@ def sleeper() -> subprocess.Popen[bytes]:
 def test_a_process_that_still_measures_is_ended_first(machine: Machine) -> None:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
-        machine.journal(process=process.pid, started=trial.started(machine.fs, process.pid))
-        application.settle(machine.store, machine.fs)
+        machine.journal(process=process.pid, started=trial.read_process_start_time(machine.fs, process.pid))
+        apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
         assert process.wait(10) == -signal.SIGTERM
 
 
@@ -144,41 +144,43 @@ def test_a_process_that_still_measures_is_ended_first(machine: Machine) -> None:
 def test_another_process_of_that_number_is_left_alone(machine: Machine, journal: dict[str, str]) -> None:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
-        machine.journal(**{"process": process.pid, "started": trial.started(machine.fs, process.pid), **journal})
-        application.settle(machine.store, machine.fs)
+        machine.journal(
+            **{"process": process.pid, "started": trial.read_process_start_time(machine.fs, process.pid), **journal}
+        )
+        apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
         assert process.poll() is None
         process.kill()
 
 
 def test_what_cannot_be_applied_leaves_it_under_way(machine: Machine) -> None:
-    machine.store.save("ledger.json", {})
-    machine.store.save("desired.json", {"intent": {}, "requests": {"nothing/here": {}}})
+    machine.store.save_document("ledger.json", {})
+    machine.store.save_document("desired.json", {"intent": {}, "requests": {"nothing/here": {}}})
     machine.journal()
-    work = application.settle(machine.store, machine.fs)
+    work = apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
     assert work.failures == ["nothing/here: This version of the collection has no knob nothing."]
-    assert machine.store.has(TRIAL)
+    assert machine.store.has_file(TRIAL)
     # An undo has no use for stored settings.
-    trial.end(machine.store, machine.fs, lambda: True)
-    assert not machine.store.has(TRIAL)
+    trial.end_trial(machine.store, machine.fs, lambda: True)
+    assert not machine.store.has_file(TRIAL)
 
 
 def test_the_next_boot_forgets_it(machine: Machine) -> None:
     machine.journal()
-    trial.forget_earlier(machine.store, machine.fs)
-    assert machine.store.has(TRIAL)
+    trial.remove_trial_of_earlier_boot(machine.store, machine.fs)
+    assert machine.store.has_file(TRIAL)
     machine.boot("next")
-    trial.forget_earlier(machine.store, machine.fs)
-    assert not machine.store.has(TRIAL)
+    trial.remove_trial_of_earlier_boot(machine.store, machine.fs)
+    assert not machine.store.has_file(TRIAL)
 
 
 def test_a_damaged_journal_does_not_stand_in_the_way(machine: Machine) -> None:
     Path(machine.store.folder).mkdir(parents=True, exist_ok=True)
-    Path(machine.store.path(TRIAL)).write_text("{")
-    application.settle(machine.store, machine.fs)
-    assert not machine.store.has(TRIAL)
+    Path(machine.store.file_path(TRIAL)).write_text("{")
+    apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
+    assert not machine.store.has_file(TRIAL)
 
 
 def test_the_drift_check_says_that_it_goes_on(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.journal()
-    (one,) = survey.of_host(machine.fs, store=machine.store).verdicts
-    assert not one.clean and one.reason == survey.UNDER_TRIAL
+    (one,) = survey.check_host(machine.fs, store=machine.store).verdicts
+    assert not one.is_clean and one.reason == survey.UNDER_TRIAL

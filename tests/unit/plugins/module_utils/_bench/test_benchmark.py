@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, benchmark, load, progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import run as runs
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import closed_loop
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import BenchmarkResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import (
     GBPS,
@@ -40,7 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 def run(here: Measured, **options: Any) -> tuple[str, dict[str, Any], list[str]]:
     """The file of a run, what is in it, and what was told meanwhile."""
     told: list[str] = []
-    path, document = benchmark.measure(here.host(), Asked({**QUICK, **options}), told.append)
+    path, document = benchmark.run_benchmark(here.host(), MeasuringRequest({**QUICK, **options}), told.append)
     assert json.loads(Path(path).read_text()) == document
     return path, document, told
 
@@ -59,9 +61,9 @@ def test_a_run_of_two_rounds(here: Measured) -> None:
     assert here.set_aside and not here.set_aside[0] & {4, 5}
 
 
-def test_what_the_figures_say(here: Measured) -> None:
+def test_the_figures_of_a_benchmark(here: Measured) -> None:
     document = run(here)[1]
-    (row,) = Benchmark(document).rows()
+    (row,) = BenchmarkResult(document).figure_rows()
     assert (row["kind"], row["streams"]) == ("prose", 1)
     assert [row[name] for name in ("decode", "low", "high")] == pytest.approx([1000 / TOKEN_MS] * 3)
     assert row["prefill"] == pytest.approx(PROMPT / 0.1)
@@ -72,14 +74,14 @@ def test_what_the_figures_say(here: Measured) -> None:
     read = sum(step["parts"].values())
     assert read == pytest.approx(WEIGHTS, rel=0.05)
     assert row["memory"] == pytest.approx(read / GBPS / 1e6 / 16)
-    report = analyse.report(document)
+    report = ablation_report.render_report_of_any_run(document)
     assert report.startswith("chat: 100.0 tokens per second with one stream (100.0 to 100.0).\n")
-    assert "2 rounds, 0 of them void" in report
+    assert "2 rounds, 0 of them discarded" in report
 
 
 def test_the_ceiling_of_the_last_run_that_counts_is_kept(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Benchmark(run(here)[1]).rows()[0]
-    kept = Path(benchmark.metrics.MEASURED)
+    row = BenchmarkResult(run(here)[1]).figure_rows()[0]
+    kept = Path(benchmark.metrics.BENCHMARK_SHARES)
     assert json.loads(kept.read_text()) == {"chat": {"prose": pytest.approx(row["memory"], abs=1e-4)}}
     before = kept.read_text()
 
@@ -93,21 +95,21 @@ def test_the_ceiling_of_the_last_run_that_counts_is_kept(here: Measured, monkeyp
 
 def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as slots where none are named."""
-    monkeypatch.setattr(load, "LEAST_SHARE", 0.0)  # This server answers so fast that asking takes longer.
+    monkeypatch.setattr(closed_loop, "LEAST_SHARE", 0.0)  # This server answers so fast that asking takes longer.
     dummy, document, told = run(here, streams=None, rounds=1)
     assert [(one["streams"], one["void"]) for one in document["samples"]] == [(1, None)] * 3 + [(2, None)]
     # To warm up, one at a time, and two streams of four requests.
     assert len(here.asked) == 3 + 3 + 8
-    assert [row["streams"] for row in Benchmark(document).rows()] == [1, 2]
-    assert " with one stream (100.0 to 100.0), " in Benchmark(document).headline()
+    assert [row["streams"] for row in BenchmarkResult(document).figure_rows()] == [1, 2]
+    assert " with one stream (100.0 to 100.0), " in BenchmarkResult(document).headline()
     assert told
 
 
 def test_streams_that_asked_too_slowly_spoil_the_round(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "LEAST_SHARE", 1e9)
+    monkeypatch.setattr(closed_loop, "LEAST_SHARE", 1e9)
     document = run(here, streams=None, rounds=1)[1]
-    assert {one["streams"] for one in document["samples"]} == {1} and not Benchmark(document).counts
-    assert "round 3: 2 streams asked, but only" in analyse.report(document)
+    assert {one["streams"] for one in document["samples"]} == {1} and not BenchmarkResult(document).counts
+    assert "round 3: 2 streams asked, but only" in ablation_report.render_report_of_any_run(document)
 
 
 def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) -> None:
@@ -119,9 +121,11 @@ def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) ->
     here.before_answer = other
     document = run(here)[1]
     void = {one["round"]: one["void"] for one in document["samples"]}
-    assert void == {1: "Others asked the server too: it read 0 and made 7 tokens that were not ours.", 2: None, 3: None}
-    assert Benchmark(document).counts
-    assert "Void rounds:\n  round 1: Others asked the server too" in analyse.report(document)
+    disturbed = "Other clients sent requests too: the server read 0 and generated 7 tokens for them."
+    assert void == {1: disturbed, 2: None, 3: None}
+    assert BenchmarkResult(document).counts
+    report = ablation_report.render_report_of_any_run(document)
+    assert "Discarded rounds:\n  round 1: Other clients sent requests too" in report
 
 
 def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
@@ -131,8 +135,8 @@ def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
     here.before_answer = busy
     document = run(here)[1]
     assert len(document["plan"]["order"]) == 6
-    assert not Benchmark(document).counts
-    report = analyse.report(document)
+    assert not BenchmarkResult(document).counts
+    report = ablation_report.render_report_of_any_run(document)
     assert report.startswith("No round counts, and this proves nothing. chat: 100.0 tokens per second")
     assert "round 6: Other programs used 10.0% of the processor time" in report
 
@@ -153,11 +157,11 @@ def test_a_server_that_fails_leaves_what_was_measured(here: Measured) -> None:
     [
         ({"instance": "other"}, "There is no instance other on this host, which has chat."),
         ({"streams": [1, 3]}, "chat takes 2 streams at once, and 3 are asked for"),
-        ({"streams": [0]}, "streams is 0; say a whole number from 1 to 256"),
-        ({"rounds": 0}, "rounds is 0; say a whole number from 1 to 1000"),
+        ({"streams": [0]}, "streams is 0; give a whole number from 1 to 256"),
+        ({"rounds": 0}, "rounds is 0; give a whole number from 1 to 1000"),
         ({"rounds": "many"}, "rounds is many"),
-        ({"tokens": 1}, "tokens is 1; say a whole number from 2"),
-        ({"kinds": ["verse"]}, "There are no prompts of the kind verse; say of prose, code_edit, summary."),
+        ({"tokens": 1}, "tokens is 1; give a whole number from 2"),
+        ({"kinds": ["verse"]}, "There are no prompts of the kind verse; the kinds are prose, code_edit, summary."),
         ({"prompts": "/absent"}, "The prompts /absent cannot be read"),
         ({"output": __file__}, "is there already, and is left as it is"),
     ],
@@ -178,24 +182,24 @@ def test_an_instance_that_makes_no_text(here: Measured) -> None:
         run(here)
 
 
-def test_two_runs_at_once(here: Measured) -> None:
-    with progress.alone(), pytest.raises(BadRequest, match="Another run measures on this host"):
+def test_a_second_run_on_the_host_is_refused(here: Measured) -> None:
+    with progress.hold_run_lock(), pytest.raises(BadRequest, match="Another run measures on this host"):
         run(here)
     assert here.asked == []
     run(here)
 
 
-def test_how_far_it_is_can_be_read_meanwhile(here: Measured) -> None:
+def test_the_progress_file_has_the_present_step(here: Measured) -> None:
     file = Path(progress.FILE)
     seen: list[str] = []
     here.before_answer = lambda number: seen.append(file.read_text())
-    with progress.shown() as tell:
-        benchmark.measure(here.host(), Asked(QUICK), tell)
+    with progress.progress_file_writer() as tell:
+        benchmark.run_benchmark(here.host(), MeasuringRequest(QUICK), tell)
     assert seen[0] == "it warms up\n" and seen[-1].startswith("it measures round 2")
     assert not file.exists()
 
 
-def test_prompts_of_ones_own(here: Measured, tmp_path: Path) -> None:
+def test_a_benchmark_with_a_users_prompts(here: Measured, tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text('{"text": "Once", "output_length": 5}\n{"text": "Twice"}\n')
     dummy, document, told = run(here, kinds=None, prompts=str(tmp_path / "own.jsonl"), rounds=1)
     assert [(one["kind"], one["predicted_n"]) for one in document["samples"]] == [("user", 5), ("user", TOKENS)]
@@ -203,8 +207,8 @@ def test_prompts_of_ones_own(here: Measured, tmp_path: Path) -> None:
 
 
 def test_what_would_be_measured(here: Measured) -> None:
-    asked = Asked({**QUICK, "streams": None})
-    assert benchmark.announced(here.host(), asked) == (
+    asked = MeasuringRequest({**QUICK, "streams": None})
+    assert benchmark.describe_planned_benchmark(here.host(), asked) == (
         "chat",
         "chat would be asked prompts in 2 rounds (3 of prose), with 1 and 2 streams.",
     )

@@ -15,20 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, archive, command_line
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import archive, command_line
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.sources import BENCH, PACKAGE
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.module_sources import BENCH, PACKAGE
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
-from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import bare, run
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
+from ansible_collections.sovereign.epyc.tests.unit.fakes.host_tools import bare, run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
-ENGINE_SOURCES = engine._sources
+ENGINE_SOURCES = host_tool_files._read_host_tool_files
 QUICK = ("--rounds", "1", "--tokens", "8", "--kinds", "prose", "--streams", "")
 
 
 def tuned(root: Path) -> Path:
-    """Install the engine in a tree, without its units; return where the archive is to be."""
+    """Install the host tool in a tree, without its units; return where the archive is to be."""
     for path, text in ENGINE_SOURCES().items():
         file = root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -46,14 +47,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 
 
 def test_it_is_put_beside_the_engine_and_only_when_it_is_new(tmp_path: Path) -> None:
-    assert not archive.put(str(tmp_path)) and list(tmp_path.iterdir()) == []
+    assert not archive.install_benchmark_archive(str(tmp_path)) and list(tmp_path.iterdir()) == []
     there = tuned(tmp_path)
-    assert archive.put(str(tmp_path)) and archive.differing(str(tmp_path)) == []
+    assert archive.install_benchmark_archive(str(tmp_path)) and archive.modules_unlike_host_tool(str(tmp_path)) == []
     before = there.stat()
-    assert not archive.put(str(tmp_path)) and there.stat().st_ino == before.st_ino
+    assert not archive.install_benchmark_archive(str(tmp_path)) and there.stat().st_ino == before.st_ino
     assert before.st_mode & 0o777 == 0o644
     there.write_bytes(b"of another version")
-    assert archive.put(str(tmp_path)) and zipfile.is_zipfile(there)
+    assert archive.install_benchmark_archive(str(tmp_path)) and zipfile.is_zipfile(there)
 
 
 def test_it_goes_with_the_engine_and_stays_when_that_is_renewed(
@@ -61,7 +62,7 @@ def test_it_goes_with_the_engine_and_stays_when_that_is_renewed(
 ) -> None:
     systemd = bare(tmp_path, monkeypatch)
     run(systemd)
-    archive.put(str(tmp_path))
+    archive.install_benchmark_archive(str(tmp_path))
     there = tmp_path / BENCH.lstrip("/")
     assert not run(systemd).changes and there.exists()
     run(systemd, present=False)
@@ -74,20 +75,20 @@ def test_an_engine_of_another_version_is_refused(
     tuned(tmp_path)
     other = tmp_path / f"{PACKAGE}/_errors.py".lstrip("/")
     other.write_text(other.read_text() + "# newer\n")
-    assert archive.differing(str(tmp_path)) == ["_errors.py"]
-    monkeypatch.setattr(command_line.archive, "differing", lambda: ["_errors.py"])
+    assert archive.modules_unlike_host_tool(str(tmp_path)) == ["_errors.py"]
+    monkeypatch.setattr(command_line.archive, "modules_unlike_host_tool", lambda: ["_errors.py"])
     assert command_line.main([]) == 1
-    assert "another version than what measures here: run playbooks/site.yml and then" in capsys.readouterr().err
+    assert "another version than the benchmark on this host: run playbooks/site.yml and then" in capsys.readouterr().err
 
 
 def test_the_command_of_the_host_runs_the_archive_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a Python of its own, which finds nothing of this clone."""
     there = tuned(tmp_path)
-    archive.put(str(tmp_path))
+    archive.install_benchmark_archive(str(tmp_path))
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path / PACKAGE.lstrip('/')).rpartition('/')[0]!r})\n"
-        "from sovereign_epyc import _cli\nfrom sovereign_epyc._io import sources\n"
-        f"sources.BENCH = {str(there)!r}\ncode = _cli.main(sys.argv[1:])\n"
+        "from sovereign_epyc import _cli\nfrom sovereign_epyc._io import module_sources\n"
+        f"module_sources.BENCH = {str(there)!r}\ncode = _cli.main(sys.argv[1:])\n"
         "mixed = [name for name in sys.modules if name.startswith('sovereign_epyc_bench') and "
         f"not sys.modules[name].__file__.startswith({str(there)!r})]\n"
         "print(mixed); sys.exit(code)"
@@ -107,7 +108,7 @@ def test_it_measures_as_the_playbook_does(here: Measured, capsys: pytest.Capture
     said = capsys.readouterr()
     path = said.err.splitlines()[-1].rpartition(" ")[2].rstrip(".")
     document = json.loads(Path(path).read_text())
-    assert said.out == analyse.report(document) and "it measures round 1" in said.err
+    assert said.out == ablation_report.render_report_of_any_run(document) and "it measures round 1" in said.err
     assert {(one["kind"], one["streams"]) for one in document["samples"]} == {("prose", 1)}
 
 
@@ -126,14 +127,14 @@ def test_its_exit_code_says_that_no_round_counts(here: Measured, capsys: pytest.
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--rounds", "many"), "rounds is many; say a whole number from 1 to 1000."),
-        (("--streams", "1,x"), "streams is x; say a whole number"),
+        (("--rounds", "many"), "rounds is many; give a whole number from 1 to 1000."),
+        (("--streams", "1,x"), "streams is x; give a whole number"),
         (("--kinds", "poetry"), "There are no prompts of the kind poetry"),
         (("--faster",), "unrecognized arguments: --faster. 'sovereign-epyc bench --help' lists the options."),
         (("other",), "other"),
     ],
 )
-def test_what_it_refuses(
+def test_invalid_requests_are_refused(
     here: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], why: str
 ) -> None:
     assert command_line.main(words) == 1

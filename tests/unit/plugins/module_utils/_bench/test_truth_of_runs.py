@@ -13,9 +13,11 @@ from collections import Counter
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.interval import interval
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.statistics.confidence_interval import (
+    confidence_interval,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench
 
 SEEDS = range(20)
@@ -31,9 +33,9 @@ def null_runs() -> list[Bench]:
     return runs
 
 
-def test_where_nothing_works_nothing_is_claimed(null_runs: list[Bench]) -> None:
+def test_without_an_effect_no_setting_is_claimed(null_runs: list[Bench]) -> None:
     judged = [Judgement(run.data) for run in null_runs]
-    assert sum(bool(one.claims()) for one in judged) <= 1
+    assert sum(bool(one.proven_settings()) for one in judged) <= 1
     assert sum(bool(one.faults) for one in judged) <= 1, "a sound run is not void"
     assert {one.word for judgement in judged for one in judgement.verdicts} <= {"undecided", "nothing", "pays", "hurts"}
 
@@ -43,7 +45,7 @@ def test_relabelled_arms_and_permuted_samples_give_no_claim() -> None:
     for seed in SEEDS:
         run = Bench(seed, {**IDLE, "up": 0.05, "down": -0.08})
         run.ablate(12, every=12)
-        assert set(Judgement(run.data).claims()) == {"up", "down"}
+        assert set(Judgement(run.data).proven_settings()) == {"up", "down"}
         draw = random.Random(seed)
         relabelled, permuted = copy.deepcopy(run.data), copy.deepcopy(run.data)
         for row in relabelled["plan"]["order"]:
@@ -56,13 +58,13 @@ def test_relabelled_arms_and_permuted_samples_give_no_claim() -> None:
         draw.shuffle(times)
         for sample, time in zip(permuted["samples"], times):
             sample["predicted_ms"] = time
-        assert Judgement(relabelled).claims() == Judgement(permuted).claims() == []
+        assert Judgement(relabelled).proven_settings() == Judgement(permuted).proven_settings() == []
 
 
-def test_the_luck_of_a_start_is_no_effect() -> None:
+def test_chance_of_a_start_is_not_taken_for_an_effect() -> None:
     """Each start is 2 percent off, and all requests to it are alike: as samples of their own they would prove that."""
     runs = [Bench(seed, {"idle": 0.0}, schedule.RESTART, start_noise=0.02, requests=3) for seed in SEEDS]
-    assert sum(bool(run.ablate(24).claims()) for run in runs) <= 1
+    assert sum(bool(run.ablate(24).proven_settings()) for run in runs) <= 1
     assert sum(by_request(run) for run in runs) >= 5
 
 
@@ -73,11 +75,11 @@ def by_request(run: Bench) -> bool:
         for arm in (schedule.TUNED, "without idle")
     }
     values = [one - other for one, other in zip(*times.values())]
-    looks = [interval(values[:count], 0.05) for count in range(6, len(values) + 1, 3)]
+    looks = [confidence_interval(values[:count], 0.05) for count in range(6, len(values) + 1, 3)]
     return any(found is not None and (found.low > 0 or found.high < 0) for found in looks)
 
 
-def test_what_is_there_is_found_with_its_sign() -> None:
+def test_real_effects_are_found_with_their_sign() -> None:
     effects = {"up": 0.05, "down": -0.08, "small": 0.02, "none": 0.0, "left": 0.0, "right": 0.0}
     found: Counter[str] = Counter()
     for seed in SEEDS:
@@ -96,10 +98,10 @@ def test_a_pair_that_pays_only_together_is_shown_by_the_confirmation() -> None:
     words = {one.knob: one.word for one in run.ablate(12).verdicts}
     assert words == {"left": "pays", "right": "pays", "down": "hurts"}
     race = run.confirm(["down"]).confirmation
-    assert race.together and race.together.found and race.confirmed
-    dummy, low, high = race.together.found.ratios()
+    assert race.kept_over_stock and race.kept_over_stock.interval and race.confirmed
+    dummy, low, high = race.kept_over_stock.interval.to_ratios()
     assert low < 1.06 < high < 1.12 and low > 1
-    assert race.others["kept over tuned"].word == "pays"
+    assert race.other_pairs["kept over tuned"].word == "pays"
 
 
 def test_noise_that_lasts_longer_than_a_round_voids_the_run() -> None:
@@ -108,5 +110,5 @@ def test_noise_that_lasts_longer_than_a_round_voids_the_run() -> None:
         Bench(seed, {f"idle{number}": 0.0 for number in range(4)}, noise=0.02, rho=0.6).ablate(24, every=6)
         for seed in SEEDS
     ]
-    assert sum(bool(one.claims()) for one in judged) <= 1
+    assert sum(bool(one.proven_settings()) for one in judged) <= 1
     assert sum(any("resemble the ones before" in fault for fault in one.faults) for one in judged) >= 17

@@ -15,9 +15,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq.irqbalance import Irqbalance
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.interrupts import FILE, Systemd, ledger, with_interrupts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import give_registers
@@ -32,8 +32,8 @@ def tree(tmp_path: Path) -> hosts.Host:
 
 def verdicts(tree: hosts.Host, knob: Knob, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, bool]:
     """The verdicts on the only setting of a knob: now, at boot, and whether a reboot is pending."""
-    monkeypatch.setattr(KNOBS["irq"], "build", lambda host, options: [knob])
-    (one,) = judge.survey(Host(tree.fs), Store(str(tree.root), read_only=True), REQUEST)
+    monkeypatch.setattr(KNOBS["irq"], "build_knobs", lambda host, options: [knob])
+    (one,) = judge.judge_requests(Host(tree.fs), Store(str(tree.root), read_only=True), REQUEST)
     return one.live, one.persistent, one.pending_reboot
 
 
@@ -50,7 +50,9 @@ def test_a_service_that_stays_stopped_is_stopped_in_any_word_of_systemd(
     knob = balance(tree, Systemd(tree, active, enabled), "stop")
     word = "ok" if fits else "drift"
     assert verdicts(tree, knob, monkeypatch) == (word, word, False)
-    assert bool(converge([knob], ledger(tree), check=True).changes) is not fits, "site.yml must see it as drift does"
+    assert bool(converge_knobs([knob], ledger(tree), check=True).changes) is not fits, (
+        "site.yml must see it as drift does"
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,22 +66,22 @@ def test_a_list_of_banned_cpus_is_its_cpus(
     knob = balance(tree, Systemd(tree), "ban")
     word = "ok" if fits else "drift"
     assert verdicts(tree, knob, monkeypatch) == (word, word, False)
-    assert bool(converge([knob], ledger(tree), check=True).changes) is not fits
+    assert bool(converge_knobs([knob], ledger(tree), check=True).changes) is not fits
 
 
-def test_a_daemon_that_has_not_read_its_file_is_not_told(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_has_not_read_its_file_is_drift(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
     systemd = Systemd(tree)
     tree.put(FILE, "IRQBALANCE_BANNED_CPULIST=2-15")
     assert verdicts(tree, balance(tree, systemd, "ban"), monkeypatch)[0] == "drift"
 
 
 def test_a_boot_parameter_runs_whatever_becomes_of_the_boot_entries() -> None:
-    """Its ``same`` looks at boot entries, which say nothing about what runs."""
-    knob = KNOBS["cmdline"].build(Host(hosts.standing("small").fs), {"parameters": ["quiet"]})[0]
-    knob._find = lambda fs: SimpleNamespace(remake="update-grub makes them")  # type: ignore[attr-defined]
-    assert knob.in_force("cmdline:quiet", "", "")
-    assert not knob.in_force("cmdline:quiet", "", None)
-    assert not knob.same("cmdline:quiet", "", ""), "there is no boot entry"
+    """Its ``values_equal`` looks at boot entries, which say nothing about what runs."""
+    knob = KNOBS["cmdline"].build_knobs(Host(hosts.standing("small").fs), {"parameters": ["quiet"]})[0]
+    knob._find = lambda fs: SimpleNamespace(remake_hint="update-grub makes them")  # type: ignore[attr-defined]
+    assert knob.is_in_force("cmdline:quiet", "", "")
+    assert not knob.is_in_force("cmdline:quiet", "", None)
+    assert not knob.values_equal("cmdline:quiet", "", ""), "there is no boot entry"
 
 
 # What a host cannot have, and what cannot be read
@@ -95,7 +97,7 @@ OFF = {"settings": [{"cpus": "all", "prefetch_control": {"l1_stream": "disabled"
 
 def survey(small: hosts.Host, **requests: dict[str, object]) -> list[tuple[str, str, bool]]:
     """What is said of requests, by the name of the knob: address, reason, and whether the host could have it."""
-    found = judge.survey(
+    found = judge.judge_requests(
         Host(small.fs),
         Store(str(small.root), read_only=True),
         {f"{name.partition('_')[0]}/{name}": options for name, options in requests.items()},
@@ -104,7 +106,7 @@ def survey(small: hosts.Host, **requests: dict[str, object]) -> list[tuple[str, 
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_registers_of_a_locked_down_kernel_are_told_once(small: hosts.Host, loaded: bool) -> None:
+def test_registers_of_a_locked_down_kernel_have_one_verdict(small: hosts.Host, loaded: bool) -> None:
     small.fs.read_only = True
     small.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality")
     if loaded:
@@ -123,7 +125,7 @@ def test_registers_that_hold_what_is_asked_are_fine_on_a_locked_down_kernel(smal
     assert len(survey(small, msr=on)) == 16
 
 
-def test_what_is_said_of_a_whole_request_hides_no_other(small: hosts.Host) -> None:
+def test_a_verdict_on_a_whole_request_replaces_no_other(small: hosts.Host) -> None:
     told = survey(small, sysfs_one={"thp": "always"}, sysfs_two={"workqueue_cpus": "nowhere"})
     assert [address for address, dummy, dummy in told] == ["sysfs:", "sysfs:"]
     assert len({reason for dummy, reason, dummy in told}) == 2
@@ -133,12 +135,12 @@ def test_of_two_requests_for_one_address_the_later_one_is_judged(small: hosts.Ho
     """They are applied in the order of their labels, so the kernel has the value of the last one."""
     small.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
     requests = {"sysfs/two": {"thp": "madvise"}, "sysfs/one": {"thp": "always"}}
-    (verdict,) = judge.survey(Host(small.fs), Store(str(small.root), read_only=True), requests)
+    (verdict,) = judge.judge_requests(Host(small.fs), Store(str(small.root), read_only=True), requests)
     assert (verdict.request, verdict.wanted, verdict.live) == ("sysfs/two", "madvise", "ok")
 
 
 @pytest.mark.parametrize("options", [{"settings": 5}, {"settings": [5]}, {"settings": [{}]}, {"settings": "x"}])
-def test_stored_options_that_nobody_can_use_end_no_check(small: hosts.Host, options: dict[str, object]) -> None:
+def test_unusable_stored_options_do_not_end_the_check(small: hosts.Host, options: dict[str, object]) -> None:
     ((address, reason, supported),) = survey(small, msr=options)
     assert (address, supported) == ("msr:", True)
     assert reason.startswith("the stored options cannot be used (")

@@ -10,12 +10,12 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics, survey
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import coverage, findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import count_by_layer, group_into_findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 
 METRICS = """\
 # HELP sovereign_epyc_check_success Whether the check could be made.
@@ -31,7 +31,7 @@ sovereign_epyc_settings{layer="boot",status="ok"} 1
 sovereign_epyc_settings{layer="boot",status="unsupported"} 0
 sovereign_epyc_settings{layer="boot",status="unknown"} 0
 sovereign_epyc_settings{layer="boot",status="drift"} 0
-# HELP sovereign_epyc_drift Something that is not as configured: drift, unknown, or not supported here.
+# HELP sovereign_epyc_drift A setting that is not as configured: drift, unknown, or not supported here.
 # TYPE sovereign_epyc_drift gauge
 sovereign_epyc_drift{layer="sysfs",what="NUMA balancing",where="",status="drift",live="drift",persistent="ok",\
 role="numa",pending_reboot="false"} 1
@@ -45,26 +45,26 @@ class Found(survey.Survey):
         self.verdicts = [verdict]
         self.host = Host(KernelFS(str(Path(__file__).parent), read_only=True))
 
-    def findings(self) -> list[object]:  # type: ignore[override]
-        return list(findings(self.verdicts))
+    def list_findings(self) -> list[object]:  # type: ignore[override]
+        return list(group_into_findings(self.verdicts))
 
-    def coverage(self) -> dict[str, dict[str, int]]:
-        return coverage(self.verdicts)
+    def count_by_layer(self) -> dict[str, dict[str, int]]:
+        return count_by_layer(self.verdicts)
 
 
-def test_the_hosts_own_check_tells_node_exporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drift, "of_host", lambda fs: Found())
+def test_the_check_of_a_host_writes_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drift, "check_settings_and_units", lambda fs: Found())
     file = tmp_path / "drift.prom"
     assert _cli.main(["check", "--textfile", str(file)]) == 2
     assert file.read_text().startswith(METRICS)
     assert file.stat().st_mode & 0o777 == 0o644, "node_exporter is not root"
 
 
-def test_a_check_that_cannot_be_made_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_check_writes_metrics_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(fs: object) -> None:
         raise TuningError("desired.json cannot be read")
 
-    monkeypatch.setattr(drift, "of_host", fail)
+    monkeypatch.setattr(drift, "check_settings_and_units", fail)
     file = tmp_path / "drift.prom"
     assert _cli.main(["check", "--textfile", str(file)]) == 1
     assert "sovereign_epyc_check_success 0\n" in file.read_text()
@@ -78,7 +78,7 @@ def test_other_uses_are_refused(words: list[str], capsys: pytest.CaptureFixture[
 
 
 def test_labels_are_escaped() -> None:
-    text = metrics.render({metrics.DRIFT: [({"what": 'a "b"\\\n'}, 1)]})
+    text = metrics.render_metrics({metrics.DRIFT: [({"what": 'a "b"\\\n'}, 1)]})
     assert text.splitlines()[-1] == 'sovereign_epyc_drift{what="a \\"b\\"\\\\\\n"} 1'
 
 
@@ -94,7 +94,7 @@ def test_labels_are_escaped() -> None:
         ("\udcff", "\\\\udcff"),
     ],
 )
-def test_a_label_holds_nothing_that_ends_a_line_or_that_a_terminal_obeys(char: str, shown: str) -> None:
+def test_labels_have_no_line_ends_and_control_characters(char: str, shown: str) -> None:
     """The format has no escape for these, so that their escapes are text to it."""
-    text = metrics.render({metrics.DRIFT: [({"what": f"\u4e2da{char}b"}, 1)]})
+    text = metrics.render_metrics({metrics.DRIFT: [({"what": f"\u4e2da{char}b"}, 1)]})
     assert text.splitlines()[2:] == [f'sovereign_epyc_drift{{what="\u4e2da{shown}b"}} 1']

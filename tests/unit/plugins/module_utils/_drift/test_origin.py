@@ -30,7 +30,7 @@ def role_of(cpu: int) -> str:
     return "draft" if cpu < 16 else "idle"
 
 
-def test_every_request_that_our_roles_store_is_known() -> None:
+def test_every_request_that_a_role_stores_is_in_the_catalogue() -> None:
     stored = {}
     for tasks in (ROOT / "roles").glob("*/tasks/*.yml"):
         for task in tasks.read_text().split("\n- name:"):
@@ -38,46 +38,48 @@ def test_every_request_that_our_roles_store_is_known() -> None:
             if module and module[1] in MODULES and "persistent:" in task:
                 knob = MODULES[module[1]]
                 label = re.search(r"\n    label: (\w+)", task)
-                stored[f"{knob}/{label[1] if label else knob}"] = tasks.parts[-3]
+                stored[f"{knob}/{label[1] if label else knob}"] = (
+                    tasks.parts[-3].removeprefix("epyc_").removeprefix("epyc_")
+                )
     assert stored == ROLES
 
 
 @pytest.mark.parametrize(
     ("request_", "address", "variable"),
     [
-        ("sysfs/numa", "sysfs:thp/enabled", "numa_thp"),
-        ("sysfs/numa", "sysfs:thp/defrag", "numa_thp_defrag"),
-        ("sysfs/numa", "sysfs:smt/control", "numa_smt"),
-        ("sysfs/numa", "sysfs:numa_balancing", "numa_balancing"),
-        ("sysfs/irq", "sysfs:workqueue/cpumask", "irq_workqueue_cpus"),
-        ("hugepages/hugepages", "hugepages:node2/2048kB", "numa_hugepages"),
-        ("irq/irq", "irq:41/affinity", "irq_cpus"),
-        ("irq/irq", "irq:default", "irq_default"),
-        ("irq/irq", "irq:irqbalance/service", "irq_irqbalance"),
-        ("resctrl/resctrl", "resctrl:mount", "cat_mount_options"),
-        ("resctrl/resctrl", "resctrl:draft/L3/0", "plan_draft"),
-        ("resctrl/resctrl", "resctrl:stranger", "cat_purge"),
-        ("partition/partition", "partition:llama.slice/cpus", "grub_params_isolation"),
-        ("partition/partition", "partition:llama.slice/type", "grub_params_partition"),
-        ("cmdline/cmdline", "cmdline:isolcpus", "grub_params_isolation"),
-        ("cmdline/cmdline", "cmdline:hugepagesz=2M", "grub_params_hugepages"),
-        ("cmdline/cmdline", "cmdline:quiet", "grub_params_extra"),
-        ("cpufreq/cpufreq", "cpufreq:policy3/scaling_governor", "cpufreq_draft"),
-        ("cpuidle/cpuidle", "cpuidle:cpu3/C2", "cpuidle_draft"),
-        ("msr/msr", "msr:0xc0000108[1]/cpu3", "prefetch_draft"),
+        ("sysfs/numa", "sysfs:thp/enabled", "epyc_numa_thp"),
+        ("sysfs/numa", "sysfs:thp/defrag", "epyc_numa_thp_defrag"),
+        ("sysfs/numa", "sysfs:smt/control", "epyc_numa_smt"),
+        ("sysfs/numa", "sysfs:numa_balancing", "epyc_numa_balancing"),
+        ("sysfs/irq", "sysfs:workqueue/cpumask", "epyc_irq_workqueue_cpus"),
+        ("hugepages/hugepages", "hugepages:node2/2048kB", "epyc_numa_hugepages"),
+        ("irq/irq", "irq:41/affinity", "epyc_irq_cpus"),
+        ("irq/irq", "irq:default", "epyc_irq_default"),
+        ("irq/irq", "irq:irqbalance/service", "epyc_irq_irqbalance"),
+        ("resctrl/resctrl", "resctrl:mount", "epyc_cat_mount_options"),
+        ("resctrl/resctrl", "resctrl:draft/L3/0", "epyc_plan_draft"),
+        ("resctrl/resctrl", "resctrl:stranger", "epyc_cat_purge"),
+        ("partition/partition", "partition:llama.slice/cpus", "epyc_grub_params_isolation"),
+        ("partition/partition", "partition:llama.slice/type", "epyc_grub_params_partition"),
+        ("cmdline/cmdline", "cmdline:isolcpus", "epyc_grub_params_isolation"),
+        ("cmdline/cmdline", "cmdline:hugepagesz=2M", "epyc_grub_params_hugepages"),
+        ("cmdline/cmdline", "cmdline:quiet", "epyc_grub_params_extra"),
+        ("cpufreq/cpufreq", "cpufreq:policy3/scaling_governor", "epyc_cpufreq_draft"),
+        ("cpuidle/cpuidle", "cpuidle:cpu3/C2", "epyc_cpuidle_draft"),
+        ("msr/msr", "msr:0xc0000108[1]/cpu3", "epyc_prefetch_draft"),
     ],
 )
 def test_the_variable_that_decides(request_: str, address: str, variable: str) -> None:
-    assert origin.variable(request_, address, "x", role_of) == variable
-    specs = "".join(file.read_text() for file in (ROOT / "roles").glob("*/meta/argument_specs.yml"))
-    assert f"\n      {variable}:\n" in specs, "no role has it"
+    assert origin.find_deciding_variable(request_, address, "x", role_of) == variable
+    specs = "".join(file.read_text() for file in (ROOT / "roles").glob("*/meta/main.yml"))
+    assert f"\n      {variable}:" in specs, "no role has the variable"
 
 
-def test_what_no_variable_of_ours_decides_on() -> None:
-    assert origin.variable("cmdline/cmdline", "cmdline:quiet", None) == "grub_params_remove"
-    assert origin.variable("msr/msr", "msr:0xc0000108[1]/cpu16", "1", role_of) == "", "an idle CPU"
-    assert origin.variable("msr/msr", "msr:0xc0000108[1]/cpu3", "1") == "", "nobody knows its role"
-    assert origin.variable("resctrl/resctrl", "resctrl:", None) == "", "all of a request"
-    assert origin.variable("msr/msr", "msr:module/msr", "loaded", role_of) == ""
-    assert origin.variable("sysfs/mine", "sysfs:thp/enabled", "never") == ""
+def test_settings_without_a_variable() -> None:
+    assert origin.find_deciding_variable("cmdline/cmdline", "cmdline:quiet", None) == "epyc_grub_params_remove"
+    assert origin.find_deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu16", "1", role_of) == "", "an idle CPU"
+    assert origin.find_deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu3", "1") == "", "nobody knows its role"
+    assert origin.find_deciding_variable("resctrl/resctrl", "resctrl:", None) == "", "all of a request"
+    assert origin.find_deciding_variable("msr/msr", "msr:module/msr", "loaded", role_of) == ""
+    assert origin.find_deciding_variable("sysfs/mine", "sysfs:thp/enabled", "never") == ""
     assert (ROLES.get("sysfs/mine", ""), ROLES.get("msr/msr", "")) == ("", "prefetch")

@@ -14,13 +14,19 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import DAY, GIVEN_UP, ROLES, families, repair
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import (
+    DAY_SECONDS,
+    GIVEN_UP,
+    ROLES,
+    given_up_settings_metric,
+    repair_drift,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REPAIRS, TRIAL, Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
@@ -41,17 +47,19 @@ class Machine:
         self.tree = hosts.small(root)
         self.tree.put(BALANCING, 0)
         self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.tree.put(ENABLED, "[Unit]")
+        self.tree.put(BOOT_SERVICE_LINK, "[Unit]")
         self.fs = KernelFS(str(root))
         self.store = Store(str(root))
         self.clock = Clock()
-        Ledger(self.store, self.fs).begin()
-        self.store.save("desired.json", {"intent": INTENT, "requests": {"sysfs/numa": {"numa_balancing": False}}})
+        Ledger(self.store, self.fs).ensure_files()
+        self.store.save_document(
+            "desired.json", {"intent": INTENT, "requests": {"sysfs/numa": {"numa_balancing": False}}}
+        )
 
     def repair(self, *roles: str, **more: Any) -> list[str]:
         """Repair; return how many were repaired, given up and left, and the words on them."""
-        done = repair(self.fs, self.store, roles or ROLES, clock=self.clock, **more)
-        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.lines()]
+        done = repair_drift(self.fs, self.store, roles or ROLES, clock=self.clock, **more)
+        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.format_outcome_lines()]
 
     def fight(self) -> None:
         self.tree.put(BALANCING, 1)
@@ -64,8 +72,8 @@ class Machine:
         return self.fs.read(BALANCING)
 
     def metrics(self) -> dict[str, Any]:
-        found = surveys.of_host(self.fs, store=self.store).findings()
-        return families(self.store, found, self.clock)
+        found = surveys.check_host(self.fs, store=self.store).list_findings()
+        return given_up_settings_metric(self.store, found, self.clock)
 
 
 @pytest.fixture
@@ -75,24 +83,24 @@ def machine(tmp_path: Path) -> Machine:
 
 def test_nothing_is_written_where_nothing_has_drifted(machine: Machine) -> None:
     assert machine.repair() == ["0 0 0", "Nothing was to be repaired."]
-    assert not machine.store.has(REPAIRS)
+    assert not machine.store.has_file(REPAIRS)
 
 
 def test_a_check_says_what_would_be_repaired(machine: Machine) -> None:
     machine.fight()
     assert machine.repair(check=True) == ["1 0 0", "NUMA balancing: would be repaired, 1 -> 0"]
-    assert machine.balancing() == "1" and not machine.store.has(REPAIRS)
+    assert machine.balancing() == "1" and not machine.store.has_file(REPAIRS)
 
 
 def test_a_host_is_clean_only_where_nothing_is_left_and_a_check_repairs_nothing(machine: Machine) -> None:
     def clean(check: bool = False) -> bool:
-        return repair(machine.fs, machine.store, ROLES, clock=machine.clock, check=check).clean
+        return repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock, check=check).is_clean
 
     assert clean() and clean(check=True)
     machine.fight()
     assert not clean(check=True)
     assert clean(), "it was repaired"
-    machine.tree.drop(ENABLED)
+    machine.tree.drop(BOOT_SERVICE_LINK)
     assert not clean(), "the boot service is for site.yml"
     told = machine.repair()
     assert told[0] == "0 0 0" and told[1].startswith("Left alone: boot service, sovereign-epyc.service: ")
@@ -104,10 +112,10 @@ def test_what_is_not_the_work_of_a_repair_is_named_with_what_is_to_be_done(machi
         unit = Verdict("", "llama:llama-chat.service/active", "active")
         unit.found, unit.live, unit.persistent = "failed", "drift", "ok"
         unit.reason = "'journalctl -u llama-chat.service' says why"
-        return surveys.of_host(fs, store=store, more=[unit], layers={"numa": [], "cat": []})
+        return surveys.check_host(fs, store=store, extra_verdicts=[unit], layers={"numa": [], "cat": []})
 
     machine.fight()
-    assert machine.repair(look=look)[1:] == [
+    assert machine.repair(check_host=look)[1:] == [
         "NUMA balancing: was repaired, 1 -> 0",
         "Left alone: L3 partition: found nothing, wanted stored; the layer cat is asked for, and nothing is stored for "
         "it on this host. Run site.yml --tags cat.",
@@ -118,9 +126,9 @@ def test_what_is_not_the_work_of_a_repair_is_named_with_what_is_to_be_done(machi
 
 
 def test_a_host_on_which_nothing_is_stored_is_not_clean(tmp_path: Path) -> None:
-    done = repair(KernelFS(str(hosts.small(tmp_path).root)), Store(str(tmp_path)), ROLES)
-    assert not done.clean
-    (line,) = done.lines()
+    done = repair_drift(KernelFS(str(hosts.small(tmp_path).root)), Store(str(tmp_path)), ROLES)
+    assert not done.is_clean
+    (line,) = done.format_outcome_lines()
     assert line.startswith("Left alone: stored requests: unknown: nothing is stored on this host")
     assert line.endswith(". Run site.yml.")
 
@@ -139,11 +147,11 @@ def test_a_third_time_within_a_day_is_a_fight(machine: Machine) -> None:
     assert machine.balancing() == "1"
     ((labels, number),) = machine.metrics()[GIVEN_UP]
     assert (labels["layer"], labels["what"], labels["role"], number) == ("sysfs", "NUMA balancing", "numa", 1)
-    machine.clock.now += DAY - 3600
+    machine.clock.now += DAY_SECONDS - 3600
     assert machine.repair()[0] == "1 0 0", "only one of the last day is left"
 
 
-@pytest.mark.parametrize("back", [60, 2 * DAY, 20 * 365 * DAY])
+@pytest.mark.parametrize("back", [60, 2 * DAY_SECONDS, 20 * 365 * DAY_SECONDS])
 def test_a_clock_that_goes_back_does_not_begin_the_fight_anew(machine: Machine, back: float) -> None:
     """As that of a host whose clock begins in the past at each boot."""
     for dummy in range(2):
@@ -152,12 +160,14 @@ def test_a_clock_that_goes_back_does_not_begin_the_fight_anew(machine: Machine, 
     machine.clock.now -= back
     machine.fight()
     assert machine.repair()[0] == "0 1 0" and machine.metrics()[GIVEN_UP]
-    machine.clock.now += back + DAY
+    machine.clock.now += back + DAY_SECONDS
     assert machine.repair()[0] == "1 0 0"
 
 
 def test_times_that_cannot_be_are_passed_over(machine: Machine) -> None:
-    machine.store.save(REPAIRS, {"most": 2, "repairs": {"sysfs:numa_balancing": ["x", None, float("nan"), -(10**400)]}})
+    machine.store.save_document(
+        REPAIRS, {"most": 2, "repairs": {"sysfs:numa_balancing": ["x", None, float("nan"), -(10**400)]}}
+    )
     machine.fight()
     assert machine.repair()[0] == "1 0 0"
 
@@ -169,7 +179,7 @@ def test_what_cannot_be_counted_is_not_repaired(machine: Machine, check: bool, m
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     store = Store(str(machine.tree.root), read_only=check)
     with pytest.raises(TuningError, match=r"sovereign-epyc cannot be written.* Nothing was changed\."):
-        repair(machine.fs, store, ROLES, check=check, clock=machine.clock)
+        repair_drift(machine.fs, store, ROLES, check=check, clock=machine.clock)
     assert machine.balancing() == "1"
 
 
@@ -180,14 +190,14 @@ def test_the_disk_is_full_before_a_repair_or_after_it(machine: Machine, monkeypa
         with pytest.raises(TuningError, match=r"repairs\.json cannot be written: No space left"):
             machine.repair()
     assert machine.balancing() == "1"
-    real = Store.save
+    real = Store.save_document
 
     def save(store: Store, name: str, data: dict[str, Any]) -> None:
-        if name == REPAIRS and store.has(REPAIRS):
+        if name == REPAIRS and store.has_file(REPAIRS):
             raise TuningError("repairs.json cannot be written.")
         real(store, name, data)
 
-    monkeypatch.setattr(Store, "save", save)
+    monkeypatch.setattr(Store, "save_document", save)
     monkeypatch.setattr(machine.fs, "write", lambda path, text: None)
     lines = machine.repair()
     assert lines[0] == "0 0 1" and lines[-1].startswith("repairs.json cannot be written. So what could not")
@@ -208,14 +218,14 @@ def test_a_second_look_that_fails_is_told_with_what_was_done(machine: Machine, m
 
     def write(fs: KernelFS, path: str, text: str) -> None:
         real(fs, path, text)
-        monkeypatch.setattr(surveys, "of_host", lambda *dummy, **more: machine.fail())
+        monkeypatch.setattr(surveys, "check_host", lambda *dummy, **more: machine.fail())
 
     monkeypatch.setattr(KernelFS, "write", write)
 
     def look(*given: Any, **more: Any) -> surveys.Survey:
-        return surveys.of_host(*given, **more)
+        return surveys.check_host(*given, **more)
 
-    done = repair(machine.fs, machine.store, ROLES, clock=machine.clock, look=look)
+    done = repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock, check_host=look)
     assert len(done.changes) == len(done.left) == 1
     assert done.remarks == ["1 settings were changed, and cannot be looked at again: No topology."]
 
@@ -227,17 +237,17 @@ def test_only_the_layers_of_these_roles(machine: Machine) -> None:
         "Left alone: NUMA balancing: found 1, wanted 0. Run site.yml --tags numa.",
     ]
     assert machine.balancing() == "1"
-    some = repair(machine.fs, machine.store, ("irq", "cat"), clock=machine.clock)
-    assert some.left_alone and some.clean, "it was asked for other roles"
-    machine.tree.drop(ENABLED)
-    assert not repair(machine.fs, machine.store, ROLES, clock=machine.clock).clean
+    some = repair_drift(machine.fs, machine.store, ("irq", "cat"), clock=machine.clock)
+    assert some.left_alone and some.is_clean, "it was asked for other roles"
+    machine.tree.drop(BOOT_SERVICE_LINK)
+    assert not repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock).is_clean
     with pytest.raises(BadRequest, match="grub_params is not repaired by itself; cat, cpufreq"):
         machine.repair("grub_params")
 
 
 def test_nothing_is_repaired_in_a_trial(machine: Machine) -> None:
     machine.fight()
-    machine.store.save(TRIAL, {})
+    machine.store.save_document(TRIAL, {})
     assert machine.repair() == ["0 0 0", f"Nothing is repaired while {surveys.UNDER_TRIAL}."]
     assert machine.balancing() == "1"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK, HOST_TOOL
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}, "draft": {"ccds": 1, "l3": "8MiB"}}
@@ -28,8 +28,8 @@ def tree(tmp_path: Path) -> hosts.Host:
     host.put("/sys/devices/virtual/workqueue/writeback/cpumask", "ffff")
     host.put("/sys/devices/virtual/workqueue/cpumask_isolated", "0")
     host.put("/sys/devices/system/cpu/possible", "0-15")
-    host.put(ENABLED, "[Unit]")
-    store(host).save("desired.json", {"intent": INTENT, "requests": WORK})
+    host.put(BOOT_SERVICE_LINK, "[Unit]")
+    store(host).save_document("desired.json", {"intent": INTENT, "requests": WORK})
     return host
 
 
@@ -37,35 +37,35 @@ def store(tree: hosts.Host) -> Store:
     """The store of a host on which a run has begun."""
     tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
     kept = Store(str(tree.root))
-    Ledger(kept, tree.fs).begin()
+    Ledger(kept, tree.fs).ensure_files()
     return kept
 
 
 def survey(tree: hosts.Host, **given: Any) -> surveys.Survey:
-    return surveys.of_host(tree.fs, store=Store(str(tree.root), read_only=True), **given)
+    return surveys.check_host(tree.fs, store=Store(str(tree.root), read_only=True), **given)
 
 
 def test_a_tuned_host_is_clean(tree: hosts.Host) -> None:
     found = survey(tree)
-    assert (found.clean, found.findings()) == (True, []), [one.to_dict() for one in found.findings()]
+    assert (found.is_clean, found.list_findings()) == (True, []), [one.to_dict() for one in found.list_findings()]
     assert len(found.verdicts) == 2
 
 
 def test_a_host_on_which_nothing_is_stored_is_unknown(tmp_path: Path) -> None:
     found = survey(hosts.small(tmp_path))
-    (one,) = found.findings()
-    assert (found.clean, one.status, one.repair) == (False, "unknown", "sovereign.epyc.site")
+    (one,) = found.list_findings()
+    assert (found.is_clean, one.status, one.repair) == (False, "unknown", "sovereign.epyc.site")
     assert one.reason.startswith("nothing is stored on this host")
 
 
-def test_an_intent_that_asks_for_the_same_is_no_drift(tree: hosts.Host) -> None:
-    assert survey(tree, intent=INTENT).clean
-    assert survey(tree, intent={"draft": {"ccds": 1, "l3": "8192KiB", "l3_domains": None}, "verify": {}}).clean
+def test_an_equivalent_intent_is_no_drift(tree: hosts.Host) -> None:
+    assert survey(tree, intent=INTENT).is_clean
+    assert survey(tree, intent={"draft": {"ccds": 1, "l3": "8192KiB", "l3_domains": None}, "verify": {}}).is_clean
 
 
-def test_another_intent_is_drift_of_its_own(tree: hosts.Host) -> None:
+def test_a_different_intent_is_drift(tree: hosts.Host) -> None:
     found = survey(tree, intent={**INTENT, "housekeeping": {"cores": 1, "per": "host"}})
-    work, intent = found.findings()
+    work, intent = found.list_findings()
     assert (work.what, work.live, work.wanted, work.found) == (
         "CPUs of unbound kernel work", "drift", "0", "0,4,8,12"
     )  # fmt: skip
@@ -73,16 +73,16 @@ def test_another_intent_is_drift_of_its_own(tree: hosts.Host) -> None:
     assert intent.repair == "sovereign.epyc.site"
 
 
-def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
+def test_a_role_without_its_offline_cpus_is_drift(tree: hosts.Host) -> None:
     """All settings are as planned, and the plan is not what was asked for."""
     store = Store(str(tree.root))
     intent = {**INTENT, "draft": {"ccds": 1}}
-    store.save("desired.json", {**store.load("desired.json"), "intent": intent})
-    assert survey(tree).clean
+    store.save_document("desired.json", {**store.load_document("desired.json"), "intent": intent})
+    assert survey(tree).is_clean
     tree.offline("5-7")
     found = survey(tree)
-    assert not found.clean
-    (one,) = [one for one in found.findings() if one.addresses == ["plan:draft"]]
+    assert not found.is_clean
+    (one,) = [one for one in found.list_findings() if one.addresses == ["plan:draft"]]
     assert (one.what, one.wanted, one.found, one.at_boot) == ("CPUs of the role draft", "1-3,5-7", "1-3", "1-3,5-7")
     assert (one.layer, one.status, one.repair) == ("sysfs", "drift", "chcpu --enable 5-7"), "no run brings them back"
     assert one.reason.startswith("draft is without CPU 5-7, which is offline. Bring each back with ")
@@ -90,27 +90,27 @@ def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
 
 def test_an_intent_that_makes_no_sense_is_not_supported(tree: hosts.Host) -> None:
     found = survey(tree, intent={"housekeeping": {"cores": "many"}})
-    assert [(one.layer, one.status) for one in found.findings()] == [("sysfs", "unsupported"), ("boot", "drift")]
+    assert [(one.layer, one.status) for one in found.list_findings()] == [("sysfs", "unsupported"), ("boot", "drift")]
 
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_boot_service_that_is_off(tree: hosts.Host, masked: bool) -> None:
     """Of one that is masked the link stays, and leads to a device without a text."""
     if masked:
-        tree.put(ENABLED, "")
+        tree.put(BOOT_SERVICE_LINK, "")
     else:
-        tree.drop(ENABLED)
-    (one,) = survey(tree).findings()
+        tree.drop(BOOT_SERVICE_LINK)
+    (one,) = survey(tree).list_findings()
     assert (one.layer, one.persistent, one.where) == ("boot", "drift", "sovereign-epyc.service")
     assert one.reason == (
-        "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it. Without it, 2 settings will "
-        "not be made again at boot"
+        "sovereign-epyc.service is not enabled; the role sovereign.epyc.epyc_base installs it. Without it, 2 settings "
+        "will not be made again at boot"
     )
 
 
-def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path) -> None:
+def test_faults_of_real_knobs_are_named_in_technical_terms(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
-    host.put(ENABLED, "[Unit]")
+    host.put(BOOT_SERVICE_LINK, "[Unit]")
     host.put("/proc/self/mounts", "resctrl /sys/fs/resctrl resctrl rw 0 0")
     (tmp_path / "sys/module/msr").mkdir(parents=True)
     (tmp_path / "sys/module/cpuid").mkdir()
@@ -136,15 +136,15 @@ def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path
         "hugepages/hugepages": {"pools": [{"pages": 8}]},
         "resctrl/resctrl": {"groups": [{"name": "draft", "l3": {"0-1": "fff0", "2-3": "f"}}], "mount": True},
     }
-    store(host).save("desired.json", {"intent": INTENT, "requests": requests})
+    store(host).save_document("desired.json", {"intent": INTENT, "requests": requests})
     found = [
         (one.what, one.where, one.found, one.wanted, one.variables, one.live, one.persistent)
-        for one in survey(host).findings()
+        for one in survey(host).list_findings()
     ]
     assert found == [
-        ("huge pages of 2 MiB", "node 1", "3", "8", ["numa_hugepages"], "drift", "ok"),
-        ("L3 share of group draft", "L3 domain 2 (CCD 1)", "ff", "f", ["plan_draft"], "drift", "ok"),
-        ("prefetcher l1_stride", "CPU 5", "enabled", "disabled", ["prefetch_draft"], "drift", "ok"),
+        ("huge pages of 2 MiB", "node 1", "3", "8", ["epyc_numa_hugepages"], "drift", "ok"),
+        ("L3 share of group draft", "L3 domain 2 (CCD 1)", "ff", "f", ["epyc_plan_draft"], "drift", "ok"),
+        ("prefetcher l1_stride", "CPU 5", "enabled", "disabled", ["epyc_prefetch_draft"], "drift", "ok"),
     ]
 
 
@@ -152,7 +152,7 @@ def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path
 def test_a_damaged_ledger_shows_before_it_is_needed(tree: hosts.Host, which: list[int], repair: str) -> None:
     for turn in which:
         (tree.root / "var/lib/sovereign-epyc" / FILES[turn]).write_text("[]")
-    (one,) = survey(tree).findings()
+    (one,) = survey(tree).list_findings()
     assert (one.layer, one.what, one.status, one.repair) == (
         "boot", "record of what was there before", "unknown", repair
     )  # fmt: skip
@@ -161,8 +161,10 @@ def test_a_damaged_ledger_shows_before_it_is_needed(tree: hosts.Host, which: lis
 
 @pytest.mark.parametrize("options", ["", " -IS"])
 def test_a_command_without_its_python_will_not_run_at_boot(tree: hosts.Host, options: str) -> None:
-    tree.put(COMMAND, f"#!{tree.root}/bin/sh{options}\n")
-    assert survey(tree).boot.startswith(f"{COMMAND} needs {tree.root}/bin/sh, which is not on this host any more")
-    tree.put(COMMAND, f"#!/bin/sh{options}\n")
+    tree.put(HOST_TOOL, f"#!{tree.root}/bin/sh{options}\n")
+    assert survey(tree).boot_failure.startswith(
+        f"{HOST_TOOL} needs {tree.root}/bin/sh, which is not on this host any more"
+    )
+    tree.put(HOST_TOOL, f"#!/bin/sh{options}\n")
     tree.put("/bin/sh", "")
-    assert survey(tree).clean
+    assert survey(tree).is_clean

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import group_into_findings
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import verdict
 
 
@@ -38,11 +38,11 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets i
         ("irq:default", ("CPUs of interrupts to come", "", None)),
         ("irq:irqbalance/service", ("service irqbalance", "", None)),
         ("cmdline:isolcpus", ("boot parameter", "", "isolcpus")),
-        ("engine:/usr/sbin/sovereign-epyc", ("engine on the host", "file", "/usr/sbin/sovereign-epyc")),
-        ("engine:sovereign-epyc.service/enabled", ("boot service", "", "sovereign-epyc.service")),
-        ("engine:sovereign-epyc-agent.socket/enabled", ("socket of the agent", "", "sovereign-epyc-agent.socket")),
+        ("host_tool:/usr/sbin/sovereign-epyc", ("engine on the host", "file", "/usr/sbin/sovereign-epyc")),
+        ("host_tool:sovereign-epyc.service/enabled", ("boot service", "", "sovereign-epyc.service")),
+        ("host_tool:sovereign-epyc-agent.socket/enabled", ("socket of the agent", "", "sovereign-epyc-agent.socket")),
         (
-            "engine:sovereign-epyc-check.timer/active",
+            "host_tool:sovereign-epyc-check.timer/active",
             ("run of the timer of the check", "", "sovereign-epyc-check.timer"),
         ),
         ("llama:/etc/systemd/system/llama-chat.service", ("unit of instance chat", "", None)),
@@ -60,8 +60,8 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets i
         ("strange:thing", ("strange:thing", "", None)),
     ],
 )
-def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
-    assert drift_words.describe(address) == words
+def test_addresses_are_described(address: str, words: tuple[object, ...]) -> None:
+    assert drift_words.name_and_place_of_address(address) == words
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,20 @@ def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
         ("cmdline:quiet", "", "a flag without a value"),
         ("irq:irqbalance/banned_cpus", "", "''"),
         ("desired:sysfs/numa", '{"thp": "never"}', "stored"),
-        ("engine:/usr/sbin/sovereign-epyc", "9f86d081884c7d65", "stored"),
-        ("engine:sovereign-epyc.service/enabled", "disabled", "disabled"),
+        ("host_tool:/usr/sbin/sovereign-epyc", "9f86d081884c7d65", "stored"),
+        ("host_tool:sovereign-epyc.service/enabled", "disabled", "disabled"),
         ("llama:/etc/systemd/system/llama-chat.service", "[Unit]\n\n[Service]\n", "a text of 3 lines"),
         ("desired:intent", "{}", "{}"),
     ],
 )
-def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
-    assert drift_words.value(address, text) == words
+def test_values_are_described(address: str, text: str | None, words: str) -> None:
+    assert drift_words.format_value(address, text) == words
 
 
 def finding(address: str = "sysfs:thp/enabled", **changes: Any) -> dict[str, Any]:
     """A finding on one address, as a check has it."""
     one = verdict("x/x", address, **{"wanted": "never", "found": None, **changes})
-    (found,) = findings([one])
+    (found,) = group_into_findings([one])
     return found.to_dict()
 
 
@@ -118,8 +118,8 @@ def finding(address: str = "sysfs:thp/enabled", **changes: Any) -> dict[str, Any
         ("colour:", {"live": "unknown", "reason": "why"}, "colour: unknown: why"),
     ],
 )
-def test_a_sentence_names_the_layer_where_all_of_it_is_meant(address: str, changes: dict[str, Any], line: str) -> None:
-    assert drift_words.sentence(finding(address, **changes)) == line
+def test_a_sentence_on_all_settings_names_the_layer(address: str, changes: dict[str, Any], line: str) -> None:
+    assert drift_words.format_finding(finding(address, **changes)) == line
 
 
 @pytest.mark.parametrize(
@@ -131,42 +131,45 @@ def test_a_sentence_names_the_layer_where_all_of_it_is_meant(address: str, chang
         ("", ""),
     ],
 )
-def test_what_to_do_next(repair: str, step: str) -> None:
-    assert drift_words.next_step({**finding(), "repair": repair}) == step
+def test_next_steps_of_findings(repair: str, step: str) -> None:
+    assert drift_words.next_step_words({**finding(), "repair": repair}) == step
     sentence = f"{step[:1].upper()}{step[1:]}."
-    assert drift_words.instructions([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
+    assert drift_words.list_next_step_sentences([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
 
 
-def test_a_count() -> None:
+def test_settings_are_counted_in_words() -> None:
     counts = {"ok": 335, "unsupported": 0, "unknown": 1, "drift": 1}
-    assert drift_words.counted(counts) == "337 settings checked, 2 not as configured"
-    assert drift_words.counted({**counts, "ok": 0, "unknown": 0}) == "1 setting checked, 1 not as configured"
+    assert drift_words.settings_checked_message(counts) == "337 settings checked, 2 not as configured"
+    assert (
+        drift_words.settings_checked_message({**counts, "ok": 0, "unknown": 0})
+        == "1 setting checked, 1 not as configured"
+    )
 
 
-def test_places() -> None:
-    assert drift_words.where("CPU", [3, 1, 2, 8]) == "CPUs 1-3,8"
-    assert drift_words.where("policy", [0, 1]) == "policies 0-1"
-    assert drift_words.where("node", [2]) == "node 2"
-    assert drift_words.where("L3 domain", [6, 7], {6: 3, 7: 3}) == "L3 domains 6-7 (CCD 3)"
-    assert drift_words.where("L3 domain", [0, 8], {0: 0, 8: 4}) == "L3 domains 0,8 (CCDs 0,4)"
-    assert drift_words.where("L3 domain", [6]) == "L3 domain 6"
-    assert drift_words.where("", ["isolcpus", "nohz_full"]) == "isolcpus, nohz_full"
-    assert drift_words.where("", []) == ""
-    assert drift_words.where("file", ["a", "b"]) == "2 files"
+def test_places_are_formatted_with_units() -> None:
+    assert drift_words.format_location("CPU", [3, 1, 2, 8]) == "CPUs 1-3,8"
+    assert drift_words.format_location("policy", [0, 1]) == "policies 0-1"
+    assert drift_words.format_location("node", [2]) == "node 2"
+    assert drift_words.format_location("L3 domain", [6, 7], {6: 3, 7: 3}) == "L3 domains 6-7 (CCD 3)"
+    assert drift_words.format_location("L3 domain", [0, 8], {0: 0, 8: 4}) == "L3 domains 0,8 (CCDs 0,4)"
+    assert drift_words.format_location("L3 domain", [6]) == "L3 domain 6"
+    assert drift_words.format_location("", ["isolcpus", "nohz_full"]) == "isolcpus, nohz_full"
+    assert drift_words.format_location("", []) == ""
+    assert drift_words.format_location("file", ["a", "b"]) == "2 files"
 
 
-def test_natural_order() -> None:
-    assert sorted(["host10", "host9", "host", "host9b"], key=drift_words.natural) == [
+def test_numbers_in_texts_sort_by_value() -> None:
+    assert sorted(["host10", "host9", "host", "host9b"], key=drift_words.natural_sort_key) == [
         "host",
         "host9",
         "host9b",
         "host10",
     ]
-    assert sorted(["host1", "host01"], key=drift_words.natural) == ["host01", "host1"]
-    assert sorted(["0b", "00a", "1", "a"], key=drift_words.natural) == ["a", "00a", "0b", "1"]
+    assert sorted(["host1", "host01"], key=drift_words.natural_sort_key) == ["host01", "host1"]
+    assert sorted(["0b", "00a", "1", "a"], key=drift_words.natural_sort_key) == ["a", "00a", "0b", "1"]
 
 
-def test_natural_order_takes_any_text() -> None:
+def test_natural_order_accepts_any_text() -> None:
     """Python makes no number of more than 4300 digits, and digits of other scripts are letters here."""
     long, longer = f"a{'9' * 5000}", f"a1{'0' * 5000}"
-    assert sorted([longer, long, "a\u0663", "a4"], key=drift_words.natural) == ["a\u0663", "a4", long, longer]
+    assert sorted([longer, long, "a\u0663", "a4"], key=drift_words.natural_sort_key) == ["a\u0663", "a4", long, longer]

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, NotApplied, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import kept
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import server_state_file
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.haproxy import Haproxy
-from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import PAUSE, Member
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import PAUSE, GatewayMember
 from ansible_collections.sovereign.epyc.plugins.modules import gateway_member
 from ansible_collections.sovereign.epyc.tests.unit.fakes.haproxies import FakeHaproxy, FakeServer
 
@@ -54,8 +54,10 @@ class Gateway:
 
     def bring(self, state: str | None, host: str = "h1", seconds: float = 10, **more: Any) -> dict[str, Any]:
         clock = more.pop("clock", Clock())
-        member = Member(Haproxy(self.haproxy.socket, self.haproxy.master), str(self.file), host, clock)
-        return member.bring(state, seconds, more.get("last", False), more.get("check", False))
+        member = GatewayMember(Haproxy(self.haproxy.socket, self.haproxy.master), str(self.file), host, clock)
+        return member.move_servers_to_state_and_report(
+            state, seconds, more.get("last", False), more.get("check", False)
+        )
 
     @property
     def states(self) -> list[int]:
@@ -83,7 +85,7 @@ def test_all_servers_of_the_host_go_and_come_back(gateway: Gateway) -> None:
     assert not again["changed"] and again["out"]
     back = gateway.bring("ready")
     assert back["changed"] and not back["out"] and gateway.states == [0, 0, 0, 0]
-    assert gateway.file.read_text() == kept.HEAD
+    assert gateway.file.read_text() == server_state_file.HEAD
     assert not gateway.bring("ready")["changed"]
 
 
@@ -119,7 +121,7 @@ def test_work_that_does_not_end_has_it_put_back(gateway: Gateway) -> None:
     with pytest.raises(TuningError, match=r"still works on 1 request after 10 seconds") as error:
         gateway.bring("maint")
     assert str(error.value).endswith("It was put back into service.") and error.value.details == {"in_work": 1}
-    assert gateway.states == [0, 0, 0, 0] and gateway.file.read_text() == kept.HEAD
+    assert gateway.states == [0, 0, 0, 0] and gateway.file.read_text() == server_state_file.HEAD
     assert gateway.bring("maint", seconds=0)["in_work"] == {"before": 1, "after": 1}
     with pytest.raises(TuningError, match=r"It was out of service before, and stays so"):
         gateway.bring("maint")
@@ -129,7 +131,7 @@ def test_work_that_does_not_end_has_it_put_back(gateway: Gateway) -> None:
 def test_the_last_host_of_a_model_is_refused(gateway: Gateway) -> None:
     """One that is down serves nobody, and of a model that nobody serves nothing is lost."""
     gateway.haproxy.servers["model_code/h10:b"].up = False
-    with pytest.raises(BadRequest, match=r"No host but h1 serves model_code now.*gateway_drain_last"):
+    with pytest.raises(BadRequest, match=r"No host but h1 serves model_code now.*epyc_gateway_drain_last"):
         gateway.bring("maint")
     assert gateway.haproxy.said == [] and not gateway.file.exists()
     assert gateway.bring("maint", "h10")["changed"]
@@ -140,7 +142,7 @@ def test_an_agent_that_says_ready_is_found_out(gateway: Gateway) -> None:
     gateway.haproxy.agent_undoes = True
     with pytest.raises(NotApplied, match=r"is ready: something else sets it, too. An agent"):
         gateway.bring("maint")
-    assert gateway.file.read_text() == kept.HEAD
+    assert gateway.file.read_text() == server_state_file.HEAD
     gateway.haproxy.agent_undoes = False
     chat = gateway.haproxy.servers["model_chat/h1:a"]
     with pytest.raises(NotApplied, match=r"is ready"):
@@ -153,7 +155,7 @@ def test_who_is_disabled_in_the_configuration_stays_so(gateway: Gateway) -> None
     assert gateway.bring("maint")["diff"]["before"] == {"model_code/h1:b": "ready"}
     back = gateway.bring("ready")
     assert gateway.states == [5, 0, 0, 0]
-    assert ["gateway_drained" in one for one in back["remarks"]] == [True]
+    assert ["epyc_gateway_drained" in one for one in back["remarks"]] == [True]
 
 
 def test_what_cannot_be_is_said(gateway: Gateway, tmp_path: Path) -> None:
@@ -168,13 +170,13 @@ def test_what_cannot_be_is_said(gateway: Gateway, tmp_path: Path) -> None:
     with pytest.raises(TuningError, match=r"shows no servers at .*. It says: Unknown command"):
         gateway.bring("maint")
     with pytest.raises(Absent, match=r"Nobody answers at .*: No such file or directory. Is HAProxy running"):
-        Haproxy(str(tmp_path / "none"), "").servers()
+        Haproxy(str(tmp_path / "none"), "").list_servers()
 
 
 def test_a_gateway_without_a_master_has_no_workers_from_before(gateway: Gateway, tmp_path: Path) -> None:
     haproxy = Haproxy(gateway.haproxy.socket, str(tmp_path / "none"))
     gateway.haproxy.servers["model_chat/h1:a"].old = 7
-    assert haproxy.in_work(["model_chat/h1:a"]) == 0
+    assert haproxy.count_active_and_queued_requests(["model_chat/h1:a"]) == 0
 
 
 def test_the_module_hands_its_options_on(gateway: Gateway, tmp_path: Path) -> None:
@@ -184,12 +186,12 @@ def test_the_module_hands_its_options_on(gateway: Gateway, tmp_path: Path) -> No
         "state_file": str(gateway.file),
     }
     asked = {**options, "host": "h2", "state": "maint", "timeout": 0, "allow_last": False}
-    assert gateway_member.write(asked, None, True)["changed"]  # type: ignore[arg-type]
+    assert gateway_member.set_member_state(asked, None, True)["changed"]  # type: ignore[arg-type]
     assert gateway.states == [0, 0, 0, 0]
 
 
 def test_the_file_follows_a_new_configuration() -> None:
     other = LINE.replace("h1:a", "h2:a")
-    text = f"{kept.HEAD}{LINE}\n{other}\nno line at all\n"
-    moved = kept.moved(text, {"model_chat/h1:a": "[fd00::1]:9000"})
-    assert moved == kept.HEAD + LINE.replace("10.9.0.1", "fd00::1").replace("8081", "9000") + "\n"
+    text = f"{server_state_file.HEAD}{LINE}\n{other}\nno line at all\n"
+    moved = server_state_file.update_addresses_in_state_file(text, {"model_chat/h1:a": "[fd00::1]:9000"})
+    assert moved == server_state_file.HEAD + LINE.replace("10.9.0.1", "fd00::1").replace("8081", "9000") + "\n"

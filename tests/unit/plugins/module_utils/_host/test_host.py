@@ -30,7 +30,7 @@ INTENT = {"draft": {"ccds": 1}}
     ],
 )
 def test_numbers_roles_and_places_name_cpus(tmp_path: Path, text: str, cpus: tuple[int, ...]) -> None:
-    assert Host(hosts.small(tmp_path).fs, INTENT).cpus(text) == cpus
+    assert Host(hosts.small(tmp_path).fs, INTENT).parse_cpus(text) == cpus
 
 
 @pytest.mark.parametrize(
@@ -45,19 +45,19 @@ def test_numbers_roles_and_places_name_cpus(tmp_path: Path, text: str, cpus: tup
 )
 def test_what_names_no_cpus_is_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        Host(hosts.small(tmp_path).fs, INTENT).cpus(text)
+        Host(hosts.small(tmp_path).fs, INTENT).parse_cpus(text)
 
 
 def test_a_place_that_is_offline_as_a_whole_is_refused_as_that(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.offline("8-15")
     with pytest.raises(BadRequest, match=r"All CPUs of ccd1 are offline\."):
-        Host(host.fs).cpus("ccd1")
-    assert Host(host.fs).cpus("ccd0") == tuple(range(8))
+        Host(host.fs).parse_cpus("ccd1")
+    assert Host(host.fs).parse_cpus("ccd0") == tuple(range(8))
 
 
 def test_an_offline_cpu_is_refused(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.put("/sys/devices/system/cpu/online", "0-4,6-15")
     with pytest.raises(BadRequest, match="CPU 5 is offline"):
-        Host(host.fs).cpus("4-6")
+        Host(host.fs).parse_cpus("4-6")

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, map_text
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -43,7 +43,7 @@ socket 0, node 3, memory 1 GiB, 8 pages of 2 MiB
 
 
 def drawn(top: Topology, **raw: Any) -> dict[str, Any]:
-    return map_data.of(plan(Intent.parse(raw), top), top)
+    return map_data.build_map_data(build_plan(Intent.from_options(raw), top), top)
 
 
 def bare(text: str) -> str:
@@ -52,15 +52,15 @@ def bare(text: str) -> str:
 
 def test_a_small_machine() -> None:
     data = drawn(hosts.standing("small").topology(), **RECIPE)
-    assert map_text.render(data) == SMALL
-    assert bare(map_text.render(data, colour=True)) == SMALL
+    assert map_text.render_map(data) == SMALL
+    assert bare(map_text.render_map(data, coloured=True)) == SMALL
 
 
 @pytest.mark.parametrize("kind", hosts.SHAPES)
 def test_it_has_each_cpu_once_and_fits_a_terminal_of_100_columns(kind: str) -> None:
     top = hosts.standing(kind).topology()
-    result = plan(Intent.parse(RECIPE), top)
-    data = map_data.of(result, top)
+    result = build_plan(Intent.from_options(RECIPE), top)
+    data = map_data.build_map_data(result, top)
     cells = [
         (cpu, letter)
         for domain in data["domains"]
@@ -71,7 +71,7 @@ def test_it_has_each_cpu_once_and_fits_a_terminal_of_100_columns(kind: str) -> N
     assert [(domain["l3"], domain["node"], domain["ccd"]) for domain in data["domains"]] == [
         (domain.id, domain.node, domain.ccd) for domain in top.l3
     ]
-    lines = map_text.render(data, colour=True).splitlines()
+    lines = map_text.render_map(data, coloured=True).splitlines()
     assert max(len(bare(line)) for line in lines) <= 100
     assert sum(bare(line).count("  CCD ") for line in lines) == len(top.l3)
     assert data == json.loads(json.dumps(data))
@@ -91,7 +91,7 @@ def test_offline_cpus_keep_their_places(tmp_path: Path) -> None:
     data = drawn(host.topology(), **RECIPE)
     assert data["roles"]["offline"] == "6"
     assert data["domains"][1]["roles"] == ["h", "d", "x", "d"]
-    assert "\033[31mx\033[0m" in map_text.render(data, colour=True)
+    assert "\033[31mx\033[0m" in map_text.render_map(data, coloured=True)
 
 
 def test_a_host_without_l3_domains_is_drawn_by_node(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_host_without_l3_domains_is_drawn_by_node(tmp_path: Path) -> None:
     assert [(domain["l3"], domain["ccd"], domain["node"]) for domain in data["domains"]] == [
         (None, None, node) for node in range(4)
     ]
-    assert "  CCD  -  L3   -  hvvv  0-3" in map_text.render(data).splitlines()
+    assert "  CCD  -  L3   -  hvvv  0-3" in map_text.render_map(data).splitlines()
     assert any(note.startswith("Missing: L3 domains") for note in data["notes"])
 
 
@@ -109,14 +109,14 @@ def test_a_line_that_is_too_long_is_cut() -> None:
     data = drawn(hosts.standing("9754 SMT").topology(), **RECIPE)
     data["domains"][0]["cores"] = [[cpu, cpu + 1024] for cpu in range(1, 17, 2)]
     data["roles"]["idle"] = ",".join(map(str, range(0, 200, 2)))
-    lines = map_text.render(data).splitlines()
+    lines = map_text.render_map(data).splitlines()
     assert max(map(len, lines)) == 100
     assert sum(line.endswith("...") for line in lines) == 2
 
 
 def test_many_cores_of_a_domain_take_several_rows(tmp_path: Path) -> None:
     host = hosts.small(tmp_path, l3_per_socket=1, cores_per_l3=40, nodes=1, smt=True)
-    rows = map_text.render(drawn(host.topology())).splitlines()[-3:]
+    rows = map_text.render_map(drawn(host.topology())).splitlines()[-3:]
     assert [row.split()[4:6] if "CCD" in row else row.split() for row in rows] == [
         ["hvvvvvvvvvvvvvvv"] * 2,
         ["vvvvvvvvvvvvvvvv"] * 2,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import ways_in
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cache_masks import count_ways
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.cpu_plans import (
     FULL,
@@ -98,7 +98,7 @@ def shares_are_reserved(result: Plan, top: Topology) -> None:
             if number in own:
                 assert mask & default[number] == 0
                 assert group.amount is not None
-                assert ways_in(mask) == group.amount.ways(16, own[number].bytes)
+                assert count_ways(mask) == group.amount.to_ways(16, own[number].bytes)
             else:
                 assert mask == default[number]
 

@@ -31,7 +31,7 @@ def small() -> Topology:
 def test_amounts_stand_for_masks_of_unknown_width(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.drop("/dev/cpu/0/cpuid")
-    assert planned(host.topology(), **RECIPE, default={"l3": "2 ways"}).resctrl() == {
+    assert planned(host.topology(), **RECIPE, default={"l3": "2 ways"}).resctrl_options() == {
         "masks_known": False,
         "groups": [
             {"name": "draft", "cpus": "1-3,5-7", "l3": {"0-1": "12MiB"}},
@@ -44,7 +44,7 @@ def test_amounts_stand_for_masks_of_unknown_width(tmp_path: Path) -> None:
 def test_a_default_without_shares_asks_nothing_of_masks_of_unknown_width(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.drop("/dev/cpu/0/cpuid")
-    assert planned(host.topology(), default={"l3": "2 ways"}).resctrl()["default"] == {"l3": {}}
+    assert planned(host.topology(), default={"l3": "2 ways"}).resctrl_options()["default"] == {"l3": {}}
 
 
 # What cannot be had is named, and the rest still planned

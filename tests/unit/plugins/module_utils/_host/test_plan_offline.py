@@ -50,9 +50,9 @@ def test_a_role_without_some_of_its_cpus_stays_where_it_is_and_says_so(
     every_cpu_has_one_role(result, top)
     assert set(result.draft) == set(before.draft) & set(top.online)
     assert set(result.verify) <= set(before.verify)
-    assert result.meant.keys() == roles.keys()
+    assert result.cpus_if_all_online.keys() == roles.keys()
     for role, expected in roles.items():
-        assert result.meant[role] == getattr(before, role)
+        assert result.cpus_if_all_online[role] == getattr(before, role)
         assert [remark for remark in result.remarks if remark.startswith(f"{role} is without CPU ")]
         if expected:
             assert (before.draft, result.draft) == tuple(tuple(part) for part in expected)
@@ -71,7 +71,7 @@ def test_an_offline_housekeeping_cpu_moves_no_other_role(tmp_path: Path, cpus: s
     replaced = set(result.housekeeping) - set(before.housekeeping)
     assert set(result.draft) == set(before.draft) - replaced
     assert set(result.verify) == set(before.verify) - replaced
-    assert result.meant == {"housekeeping": before.housekeeping}
+    assert result.cpus_if_all_online == {"housekeeping": before.housekeeping}
 
 
 def test_a_ccd_that_is_offline_as_a_whole_holds_no_draft(tmp_path: Path) -> None:
@@ -102,4 +102,4 @@ def test_siblings_that_smt_takes_away_are_missed_by_nobody(tmp_path: Path) -> No
     host.put("/sys/devices/system/cpu/smt/control", "off")
     result = planned(host.topology(), **RECIPE)
     assert result.draft == tuple(range(16, 32))
-    assert (result.meant, result.remarks) == ({}, [])
+    assert (result.cpus_if_all_online, result.remarks) == ({}, [])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan_text import render
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan_text import render_plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 RECIPE = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}}
@@ -34,7 +34,7 @@ node  CCD   L3  CPUs   L3 ways of 1 MiB (d draft, v verify, . default)  who
 
 def page(host: hosts.Host, **raw: Any) -> list[str]:
     top = host.topology()
-    return render(plan(Intent.parse(raw), top), top).splitlines()
+    return render_plan(build_plan(Intent.from_options(raw), top), top).splitlines()
 
 
 def test_the_page_of_a_small_machine(tmp_path: Path) -> None:

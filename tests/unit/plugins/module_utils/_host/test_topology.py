@@ -26,7 +26,7 @@ def test_a_9754_has_two_l3_domains_on_each_ccd(tmp_path: Path) -> None:
     assert top.nodes[0].hugepages == {2048: (8, 6)}
     assert top.l3[5].node == 1
     assert top.prefetch_control is True
-    assert top.missing == []
+    assert top.missing == {}
 
 
 def test_a_9654_has_one_l3_domain_on_each_ccd(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_offline_cpus_are_named(tmp_path: Path) -> None:
     top = host.topology()
     assert top.offline == (5,)
     assert top.l3[1].cpus == (4, 6, 7)
-    assert any("CPUs 5" in item for item in top.missing)
+    assert any("CPUs 5" in item for item in top.missing.values())
 
 
 def numbers(top: Topology) -> dict[tuple[int, ...], tuple[int, int | None, int | None]]:
@@ -151,7 +151,7 @@ def test_numbers_that_tell_nothing_are_not_guessed_at(tmp_path: Path, how: str) 
     host.offline("4-7" if how.startswith("an") else "4-6,20-23")
     top = host.topology()
     assert top.domains == top.l3
-    assert any("they are offline" in item for item in top.missing)
+    assert any("they are offline" in item for item in top.missing.values())
 
 
 def test_l3_domains_without_ids(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_l3_domains_without_ids(tmp_path: Path) -> None:
     host.drop("/sys/devices/system/cpu/cpu*/cache/index3/id")
     top = host.topology()
     assert [domain.id for domain in top.l3] == [None] * 4
-    assert any("L3 domain ids" in item for item in top.missing)
+    assert any("L3 domain ids" in item for item in top.missing.values())
 
 
 def test_no_l3_at_all(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_no_l3_at_all(tmp_path: Path) -> None:
     host.drop("/sys/devices/system/cpu/cpu*/cache/index3/level")
     top = host.topology()
     assert top.l3 == []
-    assert any("no cache of level 3" in item for item in top.missing)
+    assert any("no cache of level 3" in item for item in top.missing.values())
 
 
 def test_no_numa(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_no_numa(tmp_path: Path) -> None:
         (host.root / f"sys/devices/system/node/node{node}").rename(host.root / f"gone{node}")
     top = host.topology()
     assert [(node.id, len(node.cpus)) for node in top.nodes] == [(0, 16)]
-    assert any("NUMA nodes" in item for item in top.missing)
+    assert any("NUMA nodes" in item for item in top.missing.values())
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_no_resctrl_says_whose_fault_it_is(tmp_path: Path, flags: str, words: st
     host.put("/proc/cpuinfo", cpuinfo)
     top = host.topology()
     assert top.resctrl is None
-    assert any(words in item for item in top.missing)
+    assert any(words in item for item in top.missing.values())
 
 
 def test_without_the_cpuid_driver_nothing_is_assumed(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_without_the_cpuid_driver_nothing_is_assumed(tmp_path: Path) -> None:
     assert top.resctrl is not None
     assert (top.resctrl.cbm_mask, top.resctrl.closids, top.resctrl.throttle_max) == (None, None, {})
     assert top.prefetch_control is None
-    assert any("mask's width" in item for item in top.missing)
+    assert any("mask's width" in item for item in top.missing.values())
 
 
 def test_abilities_come_from_cpuid_while_resctrl_is_not_mounted(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_container_and_another_vendor_are_named(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.put("/run/systemd/container", "systemd-nspawn")
     host.put("/proc/cpuinfo", host.fs.read("/proc/cpuinfo").replace("AuthenticAMD", "GenuineIntel"))
-    missing = " ".join(host.topology().missing)
+    missing = " ".join(host.topology().missing.values())
     assert "this is a container" in missing
     assert "an AMD CPU" in missing
 

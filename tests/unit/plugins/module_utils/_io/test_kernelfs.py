@@ -51,20 +51,20 @@ def test_what_is_absent_is_said_so(fs: KernelFS, path: str) -> None:
         fs.read(path)
     with pytest.raises(Absent):
         fs.read_at(path, 0, 1)
-    assert fs.find(path) is None
-    assert fs.names(path) == []
+    assert fs.read_if_present(path) is None
+    assert fs.list_names(path) == []
     assert not fs.is_dir(path)
 
 
 def test_a_refused_read_is_never_taken_for_absence(fs: KernelFS) -> None:
     with pytest.raises(Refused, match=r"Cannot read /folder: Is a directory\.") as caught:
-        fs.find("/folder")
+        fs.read_if_present("/folder")
     assert caught.value.path == "/folder"
     assert os.strerror(caught.value.errno) == "Is a directory"
 
 
 def test_names_are_sorted(fs: KernelFS) -> None:
-    assert fs.names("/") == ["file", "folder"]
+    assert fs.list_names("/") == ["file", "folder"]
     assert fs.is_dir("/folder")
 
 
@@ -104,8 +104,8 @@ def test_a_refused_folder_names_the_cause(fs: KernelFS) -> None:
 
 
 def test_no_label_is_none(fs: KernelFS) -> None:
-    assert fs.read_label("/folder", "sovereign_epyc") is None
-    assert fs.read_label("/nothing", "sovereign_epyc") is None
+    assert fs.read_trusted_attribute("/folder", "sovereign_epyc") is None
+    assert fs.read_trusted_attribute("/nothing", "sovereign_epyc") is None
 
 
 @pytest.mark.parametrize(
@@ -114,33 +114,33 @@ def test_no_label_is_none(fs: KernelFS) -> None:
         lambda fs: fs.write("/file", "new"),
         lambda fs: fs.mkdir("/new"),
         lambda fs: fs.rmdir("/folder"),
-        lambda fs: fs.label("/folder", "name", "value"),
-        lambda fs: fs.mount("resctrl", "/folder"),
-        lambda fs: fs.unmount("/folder"),
+        lambda fs: fs.set_trusted_attribute("/folder", "name", "value"),
+        lambda fs: fs.mount_filesystem("resctrl", "/folder"),
+        lambda fs: fs.unmount_filesystem("/folder"),
     ],
 )
 def test_a_check_can_write_nothing(fs: KernelFS, write: Callable[[KernelFS], None]) -> None:
     with pytest.raises(TuningError, match="A check tried to write /"):
         write(KernelFS(fs.root, read_only=True))
     assert fs.read("/file") == "text"
-    assert fs.names("/") == ["file", "folder"]
+    assert fs.list_names("/") == ["file", "folder"]
 
 
 def test_a_lock_keeps_the_next_one_out_until_it_is_released(fs: KernelFS) -> None:
-    again = kernelfs.hold(f"{fs.root}/folder", "/folder", seconds=0)
-    with fs.lock("/folder"), pytest.raises(TuningError, match="held the lock on /folder"), again:
+    again = kernelfs.hold_file_lock(f"{fs.root}/folder", "/folder", timeout=0)
+    with fs.hold_lock("/folder"), pytest.raises(TuningError, match="held the lock on /folder"), again:
         pass
-    with kernelfs.hold(f"{fs.root}/folder", "/folder", seconds=0):
+    with kernelfs.hold_file_lock(f"{fs.root}/folder", "/folder", timeout=0):
         pass
 
 
 def test_a_lock_is_released_after_a_failure(fs: KernelFS) -> None:
-    with pytest.raises(ZeroDivisionError), fs.lock("/folder"):
+    with pytest.raises(ZeroDivisionError), fs.hold_lock("/folder"):
         raise ZeroDivisionError
-    with kernelfs.hold(f"{fs.root}/folder", "/folder", seconds=0):
+    with kernelfs.hold_file_lock(f"{fs.root}/folder", "/folder", timeout=0):
         pass
 
 
 def test_a_lock_on_nothing_is_absent(fs: KernelFS) -> None:
-    with pytest.raises(Absent, match="Cannot open /nothing"), fs.lock("/nothing"):
+    with pytest.raises(Absent, match="Cannot open /nothing"), fs.hold_lock("/nothing"):
         pass

@@ -33,13 +33,13 @@ def model(path: Path) -> Path:
 
 
 def shown(tree: Path, path: Path) -> list[str]:
-    return [str(Path(folder).relative_to(tree)) for folder in path_visibility.folders_to_show([str(path)])]
+    return [str(Path(folder).relative_to(tree)) for folder in path_visibility.hidden_folders_to_show([str(path)])]
 
 
 def what_bars(
     tree: Path, path: Path, who: path_visibility.Who = ANYONE, staged: bool = False
 ) -> tuple[str, str] | None:
-    barred = path_visibility.what_bars(str(path), who, staged)
+    barred = path_visibility.find_access_barrier(str(path), who, staged)
     return barred and (str(Path(barred[0]).relative_to(tree)), barred[1])
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command, sandbox
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server
 
 WALLS = ["DynamicUser=yes", 'BindReadOnlyPaths="/home/100%%"']
@@ -75,8 +75,8 @@ class Systemd:
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     monkeypatch.setattr(command, "PATH", f"{tmp_path}:{command.PATH}")
-    monkeypatch.setattr(sandbox, "FOLDER", str(tmp_path / "units"))
-    monkeypatch.setattr(sandbox, "ROOM", str(tmp_path))
+    monkeypatch.setattr(sandbox, "RUNTIME_UNIT_FOLDER", str(tmp_path / "units"))
+    monkeypatch.setattr(sandbox, "RUNTIME_FOLDER", str(tmp_path))
     return Systemd(tmp_path)
 
 
@@ -89,9 +89,9 @@ def script(folder: Path, text: str) -> str:
 
 def test_a_program_runs_behind_the_walls_and_leaves_nothing(systemd: Systemd) -> None:
     before = sorted(systemd.folder.iterdir())
-    done = sandbox.attempt(WALLS, ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 60)
+    done = sandbox.run_in_sandbox(WALLS, ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 60)
     assert (done.code, done.out, done.err) == (3, "out\n", "err\n")
-    assert sandbox.attempt(WALLS, ["/bin/true"], 60).code == 0
+    assert sandbox.run_in_sandbox(WALLS, ["/bin/true"], 60).code == 0
     lines = systemd.read("ran").splitlines()
     assert lines[-len(WALLS) :] == WALLS and "Type=oneshot" in lines and "TimeoutStartSec=60" in lines
     assert list((systemd.folder / "units").iterdir()) == []
@@ -105,10 +105,10 @@ def test_nothing_of_a_server_runs_elsewhere(systemd: Systemd, tmp_path: Path) ->
     binary = script(tmp_path, f"echo x >>{tmp_path}/began; exit 1")
     systemd.says("Result=exit-code ExecMainCode=1 ExecMainStatus=226")
     for ask in (
-        lambda: probe.capabilities(binary, WALLS),
-        lambda: probe.program_files(binary, WALLS),
-        lambda: probe.dry_run(binary, [], WALLS),
-        lambda: probe.one_token(binary, server("b11434"), WALLS),
+        lambda: probe.probe_capabilities(binary, WALLS),
+        lambda: probe.list_program_file_sizes_and_times(binary, WALLS),
+        lambda: probe.require_accepted_arguments(binary, [], WALLS),
+        lambda: probe.try_to_compute_one_token(binary, server("b11434"), WALLS),
     ):
         with pytest.raises(TuningError, match=r"systemd cannot raise the walls of the unit.*exit code 226"):
             ask()
@@ -119,7 +119,7 @@ def test_a_server_that_hangs_is_ended(systemd: Systemd, tmp_path: Path, monkeypa
     """It finds the model at the descriptor that it is told, and what it says is kept."""
     monkeypatch.setattr(probe, "_wait_for_token", lambda server, port: until(tmp_path / "begun") and False)
     binary = script(tmp_path, f"head -c 4 /proc/self/fd/0; echo; : >{tmp_path}/begun; exec sleep 60")
-    (remark,) = probe.one_token(binary, server("b11434"), WALLS)
+    (remark,) = probe.try_to_compute_one_token(binary, server("b11434"), WALLS)
     assert remark.endswith("could not be tried: GGUF.")
     unit = systemd.read("told").splitlines()[0].split()[1]
     assert systemd.read("told").splitlines()[1:] == [f"kill --signal=KILL {unit}", f"reset-failed {unit}"]
@@ -143,19 +143,19 @@ def until(path: Path) -> bool:
 def test_what_systemd_cannot_do_is_not_taken_for_the_program(systemd: Systemd, result: str, words: str) -> None:
     systemd.says(result or "Result=resources")
     with pytest.raises(TuningError, match=words):
-        sandbox.attempt(WALLS, ["/bin/true"], 60)
+        sandbox.run_in_sandbox(WALLS, ["/bin/true"], 60)
 
 
 def test_a_signal_and_the_end_of_the_time_are_told_apart(systemd: Systemd, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="was built for another CPU"):
-        probe.dry_run(script(tmp_path, "kill -ILL $$"), [], WALLS)
+        probe.require_accepted_arguments(script(tmp_path, "kill -ILL $$"), [], WALLS)
     with pytest.raises(BadRequest, match="was built for another CPU"):
-        probe.one_token(script(tmp_path, "kill -ILL $$"), server("b11434"), WALLS)
+        probe.try_to_compute_one_token(script(tmp_path, "kill -ILL $$"), server("b11434"), WALLS)
     with pytest.raises(TuningError, match=r"'sleep 60' had not ended after 0\.1 seconds, and was stopped"):
-        sandbox.attempt(WALLS, ["sleep", "60"], 0.1)
+        sandbox.run_in_sandbox(WALLS, ["sleep", "60"], 0.1)
 
 
 def test_a_host_without_systemd_is_told(systemd: Systemd) -> None:
     (systemd.folder / "units").rmdir()
     with pytest.raises(TuningError, match="this host was not booted with systemd, and instances need it"):
-        sandbox.attempt(WALLS, ["/bin/true"], 60)
+        sandbox.run_in_sandbox(WALLS, ["/bin/true"], 60)

@@ -30,25 +30,25 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def folder(store: Store) -> Path:
     """The folder of the store, with one file in it."""
-    store.save(NAME, {})
+    store.save_document(NAME, {})
     return Path(store.folder)
 
 
 def lock(store: Store) -> None:
-    with store.lock():
+    with store.hold_lock():
         pass
 
 
 def load(store: Store) -> None:
-    store.load(NAME)
+    store.load_document(NAME)
 
 
 def has(store: Store) -> None:
-    store.has(NAME)
+    store.has_file(NAME)
 
 
 def save(store: Store) -> None:
-    store.save(NAME, {})
+    store.save_document(NAME, {})
 
 
 ALL = [lock, load, has, save]
@@ -65,7 +65,7 @@ def test_a_link_to_nothing_is_refused_at_once(store: Store, use: Callable[[Store
 def test_a_link_to_a_folder_is_followed(store: Store, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(0o700)
     Path(store.folder).symlink_to(tmp_path / "data")
-    with store.lock():
+    with store.hold_lock():
         save(store)
     assert [path.name for path in (tmp_path / "data").iterdir()] == [NAME]
 
@@ -140,16 +140,16 @@ def test_the_folder_goes_though_a_killed_run_has_left_a_file(store: Store) -> No
     Path(store.folder).mkdir(0o700)
     for name in LEFT:
         (Path(store.folder) / name).touch()
-    with store.lock():
-        store.save(NAME, {})
-        store.remove(NAME)
+    with store.hold_lock():
+        store.save_document(NAME, {})
+        store.remove_file(NAME)
     assert not Path(store.folder).exists()
 
 
 def test_another_name_that_cannot_be_given_is_told(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disks.refuse_changes(monkeypatch, folder, errno.EROFS)
     with pytest.raises(TuningError, match=r"ledger\.json cannot be renamed to x: Read-only file system\. It is as it"):
-        store.rename(NAME, "x")
+        store.rename_file(NAME, "x")
 
 
 def test_a_store_that_cannot_be_written_is_told_before_anything_is(
@@ -164,7 +164,7 @@ def test_a_store_that_cannot_be_written_is_told_before_anything_is(
 
 def test_a_check_makes_nothing_to_know_that(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check = Store(str(folder.parents[2]), read_only=True)
-    monkeypatch.setattr(textfile, "probe_folder", None)
+    monkeypatch.setattr(textfile, "require_writable_folder", None)
     check.require_writable()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(TuningError, match=r"sovereign-epyc cannot be written\. Nothing was changed"):

@@ -39,11 +39,11 @@ def test_nothing_is_written_through_what_others_laid_out(
     victim.write_text("root:x")
     for name in ("x.prom.sovereign-new", f".x.prom.{bytes(8).hex()}"):
         (folder / name).symlink_to(victim)
-    textfile.replace(str(folder / "x.prom"), "ours")
+    textfile.write_file(str(folder / "x.prom"), "ours")
     # Also where the name was guessed.
     monkeypatch.setattr(os, "urandom", bytes)
     with pytest.raises(TuningError, match=r"x\.prom cannot be written: File exists\. It is as it was"):
-        textfile.replace(str(folder / "x.prom"), "more")
+        textfile.write_file(str(folder / "x.prom"), "more")
     assert (victim.read_text(), (folder / "x.prom").read_text()) == ("root:x", "ours")
 
 
@@ -53,7 +53,7 @@ def test_mode_is_inherited_only_where_nobody_else_can_have_set_it(folder: Path, 
     path.touch()
     path.chmod(0o4777)
     folder.chmod(rights)
-    textfile.replace(str(path), "ours")
+    textfile.write_file(str(path), "ours")
     assert stat.S_IMODE(path.stat().st_mode) == (0o4777 if rights == OWN else 0o644)
 
 
@@ -61,7 +61,7 @@ def test_what_is_not_to_be_inherited_is_not(tmp_path: Path) -> None:
     path = tmp_path / "unit"
     path.touch()
     path.chmod(0o666)
-    textfile.replace(str(path), "ours", 0o600, inherit=False)
+    textfile.write_file(str(path), "ours", 0o600, keep_owner=False)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -79,7 +79,7 @@ def test_the_owner_is_inherited_in_a_folder_of_root_only(
         path.touch()
     given = []
     monkeypatch.setattr(os, "fchown", lambda descriptor, user, group: given.append((user, group)))
-    textfile.replace(str(path), "ours")
+    textfile.write_file(str(path), "ours")
     assert given == ([] if there == "link" else [(os.geteuid(), os.getegid())])
     assert (path.is_symlink(), path.read_text(), target.read_text()) == (False, "ours", "")
 
@@ -90,7 +90,7 @@ def test_a_write_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(TuningError, match="No space left on device"):
-        textfile.replace(str(folder / "x.prom"), "ours")
+        textfile.write_file(str(folder / "x.prom"), "ours")
     assert list(folder.iterdir()) == []
 
 
@@ -102,7 +102,7 @@ def left_over(folder: Path, name: str = "x.prom", digit: str = "a") -> Path:
 
 
 @pytest.mark.parametrize(
-    "step", [lambda path: textfile.replace(path, "ours"), textfile.remove], ids=["replace", "remove"]
+    "step", [lambda path: textfile.write_file(path, "ours"), textfile.remove_file], ids=["replace", "remove"]
 )
 @pytest.mark.parametrize("rights", [OWN, SHARED])
 def test_what_a_killed_run_has_left_beside_a_file_goes(folder: Path, rights: int, step: Callable[[str], None]) -> None:
@@ -119,12 +119,12 @@ def test_what_another_run_is_writing_stays(folder: Path) -> None:
     def second(descriptor: int) -> None:
         if not written:
             written.append(True)
-            textfile.replace(str(folder / "x.prom"), "second")
+            textfile.write_file(str(folder / "x.prom"), "second")
         real(descriptor)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", second)
-        textfile.replace(str(folder / "x.prom"), "first")
+        textfile.write_file(str(folder / "x.prom"), "first")
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("x.prom", "first")]
 
 
@@ -138,11 +138,11 @@ def test_a_file_that_was_taken_for_a_left_over_before_it_was_locked_is_made_anew
         if flags & os.O_CREAT:
             made.append(name)
             if len(made) == 1:
-                textfile.remove_leftovers(str(folder))
+                textfile.remove_temporary_files(str(folder))
         return descriptor
 
     monkeypatch.setattr(os, "open", opened)
-    textfile.replace(str(folder / "x.prom"), "ours")
+    textfile.write_file(str(folder / "x.prom"), "ours")
     assert len(made) == 2 and [path.name for path in folder.iterdir()] == ["x.prom"]
 
 
@@ -154,7 +154,7 @@ def test_what_is_not_ours_stays_in_a_folder_of_others(folder: Path, tmp_path: Pa
     os.link(tmp_path / "shadow", folder / names[1])
     os.mkfifo(folder / names[2])
     (folder / names[3]).mkdir()
-    textfile.replace(str(folder / "x.prom"), "ours")
+    textfile.write_file(str(folder / "x.prom"), "ours")
     assert sorted(path.name for path in folder.iterdir()) == [*names, "x.prom"]
 
 
@@ -164,7 +164,7 @@ def test_a_file_system_without_locks_is_written_all_the_same(folder: Path, monke
 
     left = left_over(folder)
     monkeypatch.setattr(fcntl, "flock", refuse)
-    textfile.replace(str(folder / "x.prom"), "ours")
+    textfile.write_file(str(folder / "x.prom"), "ours")
     assert (folder / "x.prom").read_text() == "ours" and left.exists()
 
 
@@ -174,14 +174,14 @@ def test_no_file_is_given_away_by_another_name(trick: Callable[..., None], folde
     victim.touch(0o600)
     trick(victim, folder / "model.gguf")
     with pytest.raises(TuningError, match=r"others may write into .*collector, and it is a link or has a second name"):
-        textfile.give(str(folder / "model.gguf"), -1, -1, 0o666)
+        textfile.set_owner_and_mode(str(folder / "model.gguf"), -1, -1, 0o666)
     assert stat.S_IMODE(victim.stat().st_mode) == 0o600
     # Where only we may write, a link is our own wish.
     folder.chmod(OWN)
-    textfile.give(str(folder / "model.gguf"), -1, -1, 0o640)
+    textfile.set_owner_and_mode(str(folder / "model.gguf"), -1, -1, 0o640)
     assert stat.S_IMODE(victim.stat().st_mode) == 0o640
 
 
 def test_what_is_not_there_cannot_be_given(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match=r"model\.gguf cannot be given owner or mode: No such file"):
-        textfile.give(str(tmp_path / "model.gguf"), -1, -1, 0o640)
+        textfile.set_owner_and_mode(str(tmp_path / "model.gguf"), -1, -1, 0o640)

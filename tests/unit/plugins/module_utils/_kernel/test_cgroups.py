@@ -11,9 +11,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.cgroups import (
-    processes_of,
-    seconds_of,
-    threads_of,
+    list_processes,
+    list_threads,
+    read_cpu_seconds,
 )
 
 
@@ -51,7 +51,7 @@ def fs(tmp_path: Path) -> KernelFS:
     ],
 )
 def test_all_threads_of(fs: KernelFS, who: str, threads: set[int]) -> None:
-    assert threads_of(fs, who) == threads
+    assert list_threads(fs, who) == threads
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_all_threads_of(fs: KernelFS, who: str, threads: set[int]) -> None:
     [("llama.service", [100]), ("box.service", [300]), ("system.slice", [100, 200, 300]), ("42", [42])],
 )
 def test_all_processes_of(fs: KernelFS, who: str, processes: list[int]) -> None:
-    assert processes_of(fs, who) == processes
+    assert list_processes(fs, who) == processes
 
 
 @pytest.mark.parametrize(
@@ -72,20 +72,20 @@ def test_all_processes_of(fs: KernelFS, who: str, processes: list[int]) -> None:
     ],
 )
 def test_what_does_not_run_is_refused(fs: KernelFS, who: str, words: str) -> None:
-    for ids_of in (threads_of, processes_of):
+    for ids_of in (list_threads, list_processes):
         with pytest.raises(BadRequest, match=words):
             ids_of(fs, who)
 
 
 def test_a_control_group_that_vanishes_has_no_threads(fs: KernelFS, tmp_path: Path) -> None:
     (tmp_path / "sys/fs/cgroup/system.slice/llama.service/cgroup.threads").unlink()
-    assert threads_of(fs, "llama.service") == set()
+    assert list_threads(fs, "llama.service") == set()
 
 
 def test_processor_time_of_a_unit(fs: KernelFS, tmp_path: Path) -> None:
     """What ended in the group counts too, so it is not the sum of what runs."""
     stat = tmp_path / "sys/fs/cgroup/system.slice/llama.service/cpu.stat"
     stat.write_text("usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n")
-    assert seconds_of(fs, "llama.service") == 2.5
+    assert read_cpu_seconds(fs, "llama.service") == 2.5
     with pytest.raises(BadRequest, match="has no control group"):
-        seconds_of(fs, "none.service")
+        read_cpu_seconds(fs, "none.service")

@@ -25,34 +25,34 @@ Node 10, zone   Normal     9      9      9      9      9      9      9      9   
 
 def test_free_blocks_count_those_that_hold_a_page() -> None:
     order_9, order_10 = 512 * 4096, 1024 * 4096
-    assert hugepages.in_blocks(BUDDY, 0, 2048) == ((1 + 2) * order_9 + (3 + 10) * order_10, order_9)
-    assert hugepages.in_blocks(BUDDY, 0, GIB_IN_KB) == ((3 + 10) * order_10, order_10)
-    assert hugepages.in_blocks(BUDDY, 1, 2048) == (0, 0)
+    assert hugepages.free_bytes_in_large_blocks(BUDDY, 0, 2048) == ((1 + 2) * order_9 + (3 + 10) * order_10, order_9)
+    assert hugepages.free_bytes_in_large_blocks(BUDDY, 0, GIB_IN_KB) == ((3 + 10) * order_10, order_10)
+    assert hugepages.free_bytes_in_large_blocks(BUDDY, 1, 2048) == (0, 0)
 
 
 @given(st.integers(0, 9), st.lists(st.lists(st.integers(0, 999), min_size=11, max_size=11), min_size=1, max_size=4))
 def test_blocks_of_any_table_never_exceed_its_memory(node: int, zones: list[list[int]]) -> None:
     text = "\n".join(f"Node {node}, zone Normal {' '.join(map(str, counts))}" for counts in zones)
-    found, block = hugepages.in_blocks(text, node, 2048)
+    found, block = hugepages.free_bytes_in_large_blocks(text, node, 2048)
     assert block == 2 << 20
     assert found == sum(counts[9] * block + counts[10] * 2 * block for counts in zones)
 
 
 @given(st.integers(1, 1 << 20), st.sampled_from(["KiB", "MiB", "GiB"]))
 def test_amounts_mean_their_bytes(number: int, unit: str) -> None:
-    assert sizes.bytes_of(f"{number}{unit}", "here") == number << {"KiB": 10, "MiB": 20, "GiB": 30}[unit]
+    assert sizes.parse_bytes(f"{number}{unit}", "here") == number << {"KiB": 10, "MiB": 20, "GiB": 30}[unit]
 
 
 @given(st.text(alphabet="0123456789.-eGMKiB ", max_size=12))
 def test_any_amount_parses_or_is_refused_with_a_sentence(text: str) -> None:
     try:
-        assert sizes.bytes_of(text, "here") >= 0
+        assert sizes.parse_bytes(text, "here") >= 0
     except BadRequest as error:
         assert str(error).startswith("here: '")
 
 
 def test_sizes_are_said_as_people_would() -> None:
-    assert [sizes.about(n) for n in (40 << 30, 643892 << 10, 1026 << 20, (5 << 30) + 12345)] == [
+    assert [sizes.format_bytes_short(n) for n in (40 << 30, 643892 << 10, 1026 << 20, (5 << 30) + 12345)] == [
         "40 GiB",
         "628.8 MiB",
         "1026 MiB",
@@ -62,4 +62,4 @@ def test_sizes_are_said_as_people_would() -> None:
 
 @pytest.mark.parametrize("path", ["/m.gguf", "/m-00001-of-00003.bin", "/m-1-of-3.gguf", "/m-0000a-of-00003.gguf", "/m"])
 def test_other_names_are_one_file(path: str) -> None:
-    assert gguf_parts.parts_of(path) == [path]
+    assert gguf_parts.list_gguf_parts(path) == [path]

@@ -32,7 +32,7 @@ FILE = """\
 def test_interrupts_by_kind_and_cpu(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/interrupts").write_text(FILE)
-    assert interrupts.counts(KernelFS(str(tmp_path))) == {
+    assert interrupts.read_interrupt_counts(KernelFS(str(tmp_path))) == {
         "ticks": {0: 1000, 2: 20},
         "devices": {0: 47, 2: 11},
         "sent": {0: 555, 2: 666},
@@ -41,4 +41,4 @@ def test_interrupts_by_kind_and_cpu(tmp_path: Path) -> None:
 
 def test_a_kernel_that_does_not_show_them(tmp_path: Path) -> None:
     with pytest.raises(Absent):
-        interrupts.counts(KernelFS(str(tmp_path)))
+        interrupts.read_interrupt_counts(KernelFS(str(tmp_path)))

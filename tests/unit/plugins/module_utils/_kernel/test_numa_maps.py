@@ -149,4 +149,4 @@ def test_a_kernel_without_the_files_is_no_kernel_without_huge_pages(service: Ser
     ],
 )
 def test_paths_as_the_kernel_writes_them(escaped: str, path: str) -> None:
-    assert numa_maps.unescape(escaped) == path
+    assert numa_maps.unescape_path(escaped) == path

@@ -34,12 +34,12 @@ TABLES = st.dictionaries(st.sampled_from(resctrl.RESOURCES), ROWS)
 
 @given(TABLES)
 def test_what_is_rendered_parses_back(table: dict[str, dict[int, str]]) -> None:
-    assert resctrl.parse_schemata(resctrl.render_schemata(table)) == table
+    assert resctrl.parse_schemata(resctrl.format_schemata(table)) == table
 
 
 @given(TABLES)
 def test_every_line_ends_as_the_kernel_insists(table: dict[str, dict[int, str]]) -> None:
-    text = resctrl.render_schemata(table)
+    text = resctrl.format_schemata(table)
     assert text.count("\n") == len(table)
     assert text == "" or text.endswith("\n")
 
@@ -63,7 +63,7 @@ def test_a_resource_that_is_locked_has_no_values() -> None:
 
 
 def test_what_has_no_values_is_not_written() -> None:
-    assert resctrl.render_schemata({"L3": {}, "MB": {16: "8", 0: "16"}}) == "MB:0=16;16=8\n"
+    assert resctrl.format_schemata({"L3": {}, "MB": {16: "8", 0: "16"}}) == "MB:0=16;16=8\n"
 
 
 # Addresses
@@ -80,8 +80,8 @@ def test_what_has_no_values_is_not_written() -> None:
     ],
 )
 def test_an_address_splits_into_what_it_was_made_of(parts: tuple[str, str, str], text: str) -> None:
-    assert resctrl.address(*(part for part in parts if part)) == text
-    assert resctrl.split(text) == parts
+    assert resctrl.format_address(*(part for part in parts if part)) == text
+    assert resctrl.split_address(text) == parts
 
 
 # The mount
@@ -118,7 +118,7 @@ def test_a_mounted_file_system_wins_over_cpuid(tmp_path: Path) -> None:
         MB__num_closids="16",
         L3_MON__num_rmids="256",
     )
-    assert resctrl.abilities(host.fs, FLAGS).to_dict() == {
+    assert resctrl.read_features(host.fs, FLAGS).to_dict() == {
         "mount_point": HOME,
         "mount_options": [],
         "features": ["cat_l3", "cdp_l3", "cqm_llc", "mba"],
@@ -140,14 +140,14 @@ def test_cdp_halves_the_classes_of_service(tmp_path: Path) -> None:
         L3DATA__num_closids="8",
         MB__num_closids="16",
     )
-    able = resctrl.abilities(host.fs, FLAGS)
+    able = resctrl.read_features(host.fs, FLAGS)
     assert (able.closids, able.cbm_mask, able.mount_options) == (8, 0xFFFF, ("cdp",))
 
 
 def test_what_the_kernel_does_not_tell_is_none_and_not_guessed(tmp_path: Path) -> None:
     host = mounted(tmp_path)
     host.drop("/dev/cpu/0/cpuid")
-    able = resctrl.abilities(host.fs, FLAGS).to_dict()
+    able = resctrl.read_features(host.fs, FLAGS).to_dict()
     assert [able[key] for key in ("cbm_mask", "closids", "min_cbm_bits", "sparse_masks")] == [None] * 4
     assert able["throttle_max"] == {}
     assert able["source"] == ""
@@ -155,12 +155,12 @@ def test_what_the_kernel_does_not_tell_is_none_and_not_guessed(tmp_path: Path) -
 
 def test_older_kernels_do_not_tell_of_sparse_masks(tmp_path: Path) -> None:
     host = mounted(tmp_path, L3__cbm_mask="ffff", L3__min_cbm_bits="1")
-    able = resctrl.abilities(host.fs, FLAGS)
+    able = resctrl.read_features(host.fs, FLAGS)
     assert (able.min_cbm_bits, able.sparse_masks) == (1, None)
 
 
 def test_without_the_flag_cpuids_l3_leaf_means_nothing(tmp_path: Path) -> None:
-    able = resctrl.abilities(hosts.small(tmp_path).fs, frozenset({"mba"}))
+    able = resctrl.read_features(hosts.small(tmp_path).fs, frozenset({"mba"}))
     assert (able.cbm_mask, able.closids, able.source) == (None, None, "")
 
 
@@ -168,25 +168,25 @@ def test_a_processor_without_slow_memory_limits(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.cpuid(0x80000020, 0, 0, ebx=1 << 1)
     host.cpuid(0x80000020, 1, 12)
-    assert resctrl.abilities(host.fs, FLAGS).throttle_max == {"MB": 4096}
+    assert resctrl.read_features(host.fs, FLAGS).throttle_max == {"MB": 4096}
 
 
 def test_a_short_answer_of_the_cpuid_driver_is_no_answer(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.fs.answers[1 << 32 | 0x10] = b"\x0f\x00"
-    assert resctrl.abilities(host.fs, FLAGS).cbm_mask is None
+    assert resctrl.read_features(host.fs, FLAGS).cbm_mask is None
 
 
 @pytest.mark.parametrize(("options", "closids"), [((), 16), (("debug",), 16), (("cdp", "debug"), 8)])
 def test_a_mount_to_come_is_taken_into_account(tmp_path: Path, options: tuple[str, ...], closids: int) -> None:
-    able = resctrl.abilities(hosts.small(tmp_path).fs, FLAGS)
-    able.expect(options)
+    able = resctrl.read_features(hosts.small(tmp_path).fs, FLAGS)
+    able.assume_mount_options(options)
     assert (able.mount_options, able.closids) == (options, closids)
 
 
 def test_what_is_unknown_of_a_mount_to_come_stays_unknown(tmp_path: Path) -> None:
-    able = resctrl.abilities(hosts.small(tmp_path).fs, frozenset())
-    able.expect(("cdp",))
+    able = resctrl.read_features(hosts.small(tmp_path).fs, frozenset())
+    able.assume_mount_options(("cdp",))
     assert able.closids is None
 
 
@@ -203,11 +203,11 @@ def test_what_is_unknown_of_a_mount_to_come_stays_unknown(tmp_path: Path) -> Non
 def test_the_reason_why_not(tmp_path: Path, offered: str, flags: frozenset[str], words: str) -> None:
     host = hosts.small(tmp_path)
     host.put("/proc/filesystems", offered)
-    reason = resctrl.why_not(host.fs, flags)
+    reason = resctrl.resctrl_unavailable_reason(host.fs, flags)
     assert reason is not None
     assert reason.startswith("resctrl is absent: ")
     assert words in reason
 
 
 def test_an_offered_file_system_needs_no_reason(tmp_path: Path) -> None:
-    assert resctrl.why_not(hosts.small(tmp_path).fs, frozenset()) is None
+    assert resctrl.resctrl_unavailable_reason(hosts.small(tmp_path).fs, frozenset()) is None

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import Watch
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import ServiceWatch
 from ansible_collections.sovereign.epyc.tests.unit.fakes.services import Service, one_waits_two_compute
 
 
@@ -49,9 +49,9 @@ def test_threads_with_a_window(service: Service) -> None:
 @pytest.mark.parametrize(("seconds", "busy"), [(20, [False, True, True]), (500, [False] * 3)])
 def test_threads_that_had_work_for_a_part_of_the_window(service: Service, seconds: int, busy: list[bool]) -> None:
     """Nobody was busy for half of it. After 500 s they count as idle: what they did may be anything."""
-    watch = Watch(Host(service.tree.fs), {"service": "llama.service", "busy_cpus": "4-5"}, clock=service)
+    watch = ServiceWatch(Host(service.tree.fs), {"service": "llama.service", "busy_cpus": "4-5"}, clock=service)
     service.sleep(seconds)
-    result: dict[str, Any] = watch.since(by_busiest=True)
+    result: dict[str, Any] = watch.prove_placement_since_start(relative_to_busiest=True)
     assert [row["busy"] >= 0.5 for row in result["threads"]] == busy
     assert result["clean"] is any(busy)
 

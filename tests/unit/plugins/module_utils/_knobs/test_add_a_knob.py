@@ -21,9 +21,10 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 ROOT = Path(__file__).parents[5]
 PAGE = (ROOT / "docs/add-a-knob.md").read_text(encoding="utf-8")
 #: Where the third step puts the row.
-BELOW = '@Row(\n    module="kernel_cmdline",'
+BELOW = '@KnobRow(\n    module="kernel_cmdline",'
 FILE = "/proc/sys/vm/zone_reclaim_mode"
-#: Runs in the copy, with a tree of kernel files as its host, and prints what each part of the engine makes of the knob.
+#: Runs in the copy, with a tree of kernel files as its host, and prints what each part of the host tool makes of the
+#: knob.
 PROGRAM = """
 import contextlib, io, json, sys
 from ansible.module_utils.testing import patch_module_args
@@ -33,7 +34,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist import Checklist
 from ansible_collections.sovereign.epyc.plugins.modules import zone_reclaim
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import fleet_report
 
 root = sys.argv[1]
 for place in (_ansible, _cli, _knob_module, survey):
@@ -53,15 +54,15 @@ with patch_module_args({"enabled": False, "persistent": True}):
     told["module"] = json.loads(called(zone_reclaim.main))["diff"]
 told["made"] = fs.read(FILE)
 fs.write(FILE, "1")
-found = survey.of_host(fs, store=store)
-told["drift"] = [finding.to_dict() for finding in found.findings() if finding.layer == "zone_reclaim"]
-items = Checklist(bios={}, layers=["zone_reclaim"], units={}, allow_pending_reboot=False).check(
+found = survey.check_host(fs, store=store)
+told["drift"] = [finding.to_dict() for finding in found.list_findings() if finding.layer == "zone_reclaim"]
+items = Checklist(bios={}, layers=["zone_reclaim"], units={}, allow_pending_reboot=False).check_host(
     found, ("done", "It has run.")
 )
 told["verify"] = [item.to_dict() for item in items if item.name == "zone_reclaim"]
-report = _report.Gathering()
-report.add("a", told["drift"], found.coverage())
-told["report"] = report.document(generated="2026-01-01T00:00:00Z")
+report = fleet_report.ResultCollector()
+report.add_findings_counts_and_map("a", told["drift"], found.count_by_layer())
+told["report"] = report.build_document(generated="2026-01-01T00:00:00Z")
 told["boot"] = called(_cli.main, ["apply"])
 told["after boot"] = fs.read(FILE)
 told["restore"] = called(_cli.main, ["restore"])

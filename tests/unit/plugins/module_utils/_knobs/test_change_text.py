@@ -73,7 +73,7 @@ def test_a_value_has_its_unit_and_its_meaning() -> None:
 
 
 def test_files_of_the_engine_are_counted() -> None:
-    new: Values = {f"engine:/usr/lib/sovereign-epyc/{number}.py": "9f86d081" for number in range(264)}
+    new: Values = {f"host_tool:/usr/lib/sovereign-epyc/{number}.py": "9f86d081" for number in range(264)}
     old: Values = dict.fromkeys(new)
     assert format_with_all_words(old, new) == ["engine on the host, 264 files: new"]
     assert format_with_all_words(new, old) == ["engine on the host, 264 files: removed"]

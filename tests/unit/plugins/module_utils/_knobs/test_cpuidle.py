@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import cpuidle
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpuidle import CPUS, DMA_LATENCY, CpuIdle
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.idle_states import EPYC, QOS, give_states
 
@@ -33,14 +33,14 @@ def tree(tmp_path: Path) -> hosts.Host:
 
 
 def knob(tree: hosts.Host, *settings: dict[str, Any], **intent: Any) -> CpuIdle:
-    made = cpuidle.build(Host(tree.fs, intent), {"settings": list(settings)})[0]
+    made = cpuidle.build_knobs(Host(tree.fs, intent), {"settings": list(settings)})[0]
     assert isinstance(made, CpuIdle)
     return made
 
 
 def refusal(tree: hosts.Host, *settings: dict[str, Any]) -> str:
     with pytest.raises(BadRequest) as caught:
-        knob(tree, *settings).wanted()
+        knob(tree, *settings).wanted_settings()
     return str(caught.value)
 
 
@@ -59,7 +59,7 @@ def refusal(tree: hosts.Host, *settings: dict[str, Any]) -> str:
 def test_what_is_deeper_is_forbidden_and_the_rest_allowed(
     tree: hosts.Host, asked: dict[str, Any], allowed: str
 ) -> None:
-    wanted = knob(tree, {"cpus": "3", **asked}).wanted()
+    wanted = knob(tree, {"cpus": "3", **asked}).wanted_settings()
     assert wanted == {f"cpuidle:cpu3/{name}": str(int(name not in allowed.split())) for name, dummy in EPYC}
 
 
@@ -70,15 +70,15 @@ def test_each_role_has_its_own_limit(tree: hosts.Host) -> None:
         {"cpus": "verify", "deepest": "C1"},
         housekeeping={"cores": 1, "per": "node"},
     )
-    wanted = made.wanted()
+    wanted = made.wanted_settings()
     assert [cpu for cpu in range(16) if wanted[f"cpuidle:cpu{cpu}/C2"] == "0"] == [0, 4, 8, 12]
-    assert (made.facts(), made.remarks()) == ({"driver": "acpi_idle", "governor": "menu"}, [])
+    assert (made.module_facts(), made.list_remarks()) == ({"driver": "acpi_idle", "governor": "menu"}, [])
 
 
 def test_the_states_of_each_cpu_count(tree: hosts.Host) -> None:
     """Firmware may give CPUs different lists, and two states one name."""
     give_states(tree, range(2, 3), (("POLL", 0), ("C1", 1), ("C1", 18), ("C3", 400)))
-    wanted = knob(tree, {"cpus": "1-2", "max_latency": 20}).wanted()
+    wanted = knob(tree, {"cpus": "1-2", "max_latency": 20}).wanted_settings()
     assert {name: value for name, value in wanted.items() if "cpu2/" in name} == {
         "cpuidle:cpu2/POLL": "0",
         "cpuidle:cpu2/C1": "0",
@@ -92,7 +92,7 @@ def test_the_states_of_each_cpu_count(tree: hosts.Host) -> None:
 
 def test_states_are_ordered_by_their_number(tree: hosts.Host) -> None:
     give_states(tree, range(1), tuple((f"S{number}", number) for number in range(11)))
-    wanted = knob(tree, {"cpus": "0", "deepest": "S9"}).wanted()
+    wanted = knob(tree, {"cpus": "0", "deepest": "S9"}).wanted_settings()
     assert [name for name, value in wanted.items() if value == "1"] == ["cpuidle:cpu0/S10"]
 
 
@@ -127,7 +127,7 @@ def test_a_kernel_without_states_is_unsupported(tmp_path: Path, parameters: str,
     bare = hosts.small(tmp_path)
     bare.put("/proc/cmdline", parameters)
     with pytest.raises(Unsupported, match="no idle states of CPUs 0-15") as caught:
-        knob(bare, {"cpus": "all", "deepest": "C1"}).wanted()
+        knob(bare, {"cpus": "all", "deepest": "C1"}).wanted_settings()
     assert words in str(caught.value)
 
 
@@ -142,9 +142,9 @@ def test_a_boot_parameter_that_leaves_out_states_is_named(tree: hosts.Host) -> N
 
 def test_polling_is_told_with_its_cost(tree: hosts.Host) -> None:
     made = knob(tree, {"cpus": "4-7", "deepest": "POLL"}, {"cpus": "0", "deepest": "C1"})
-    made.wanted()
-    (told,) = made.remarks()
-    assert told.startswith("Instead of sleeping, CPUs 4-7 will poll") and "boost of others" in told
+    made.wanted_settings()
+    (told,) = made.list_remarks()
+    assert told.startswith("Instead of sleeping, CPUs 4-7 will poll") and "boost of other CPUs" in told
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_pm_qos_of_a_cpu_is_told(tree: hosts.Host, limit: str, deepest: str, tol
     for cpu in (5, 6):
         tree.put(f"{CPUS}/cpu{cpu}/{QOS}", limit)
     made = knob(tree, {"cpus": "4-7", "deepest": deepest})
-    made.wanted()
+    made.wanted_settings()
     begins = [f"PM QoS lets CPUs 5-6 enter no idle state of more than {text} µs" for text in told]
-    remarks = made.remarks()
+    remarks = made.list_remarks()
     assert len(remarks) == len(begins)
     assert all(remark.startswith(begin) for remark, begin in zip(remarks, begins))
 
@@ -173,9 +173,11 @@ def test_pm_qos_of_all_cpus_is_told(tree: hosts.Host, limit: int, told: int) -> 
     tree.put(DMA_LATENCY, "")
     (tree.root / DMA_LATENCY[1:]).write_bytes(struct.pack("<i", limit))
     made = knob(tree, {"cpus": "all", "deepest": "C2"})
-    made.wanted()
-    assert len(made.remarks()) == told
-    assert all(f"more than {limit} µs" in remark and f"fuser -v {DMA_LATENCY}" in remark for remark in made.remarks())
+    made.wanted_settings()
+    assert len(made.list_remarks()) == told
+    assert all(
+        f"more than {limit} µs" in remark and f"fuser -v {DMA_LATENCY}" in remark for remark in made.list_remarks()
+    )
 
 
 def test_a_limit_that_may_not_be_read_stops_nothing(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +186,7 @@ def test_a_limit_that_may_not_be_read_stops_nothing(tree: hosts.Host, monkeypatc
 
     monkeypatch.setattr(tree.fs, "read_at", read_at)
     made = knob(tree, {"cpus": "all", "deepest": "C2"})
-    assert (len(made.wanted()), made.remarks()) == (48, [])
+    assert (len(made.wanted_settings()), made.list_remarks()) == (48, [])
 
 
 def test_written_and_read(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,16 +195,16 @@ def test_written_and_read(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> 
     write = tree.fs.write
     monkeypatch.setattr(tree.fs, "write", lambda path, text: (written.append((path, text)), write(path, text)))
     made = knob(tree)
-    made.write([Change("cpuidle:cpu3/C1", "0", "1"), Change("cpuidle:cpu3/C2", "1", "0")])
+    made.write_changes([Change("cpuidle:cpu3/C1", "0", "1"), Change("cpuidle:cpu3/C2", "1", "0")])
     home = f"{CPUS}/cpu3/cpuidle"
     assert written == [(f"{home}/state2/disable", "0"), (f"{home}/state1/disable", "1")]
-    assert made.read(["cpuidle:cpu3/C1", "cpuidle:cpu3/C2", "cpuidle:cpu3/C9", "cpuidle:cpu99/C1"]) == {
+    assert made.read_settings(["cpuidle:cpu3/C1", "cpuidle:cpu3/C2", "cpuidle:cpu3/C9", "cpuidle:cpu99/C1"]) == {
         "cpuidle:cpu3/C1": "1",
         "cpuidle:cpu3/C2": "0",
         "cpuidle:cpu3/C9": None,
         "cpuidle:cpu99/C1": None,
     }
-    assert (made.gone("cpuidle:cpu3/C2"), made.gone("cpuidle:cpu3/C9")) == (
+    assert (made.unreachable_reason("cpuidle:cpu3/C2"), made.unreachable_reason("cpuidle:cpu3/C9")) == (
         None,
         "CPU 3 has no idle state C9 now; the cpuidle driver is acpi_idle",
     )

@@ -23,10 +23,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, REQUESTS, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import StoredRequests
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo_changes
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 # The threads of pytest's workers hold nothing that the child needs.
@@ -47,11 +47,14 @@ class Machine:
         self.fs = KernelFS(str(root))
 
     def tune(self) -> None:
-        knobs = [*KNOBS["sysfs"].build(Host(self.fs), OPTIONS), Desired(self.store, {"sysfs/numa": OPTIONS})]
-        converge(knobs, Ledger(self.store, self.fs))
+        knobs = [
+            *KNOBS["sysfs"].build_knobs(Host(self.fs), OPTIONS),
+            StoredRequests(self.store, {"sysfs/numa": OPTIONS}),
+        ]
+        converge_knobs(knobs, Ledger(self.store, self.fs))
 
     def restore(self) -> None:
-        assert undo(Host(self.fs), Ledger(self.store, self.fs)).left == []
+        assert undo_changes(Host(self.fs), Ledger(self.store, self.fs)).left == []
 
     def files(self) -> set[str]:
         """Return the files of the store but for the history, which an undo keeps."""

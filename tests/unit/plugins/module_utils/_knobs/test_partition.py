@@ -19,8 +19,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import partitions
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.cgroups import CGROUPS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import partition
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, RestoringKnob
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 MADE = {partition.CPUS: "4-7", partition.TYPE: "root"}
@@ -80,25 +80,27 @@ class Machine:
         self.tree.put(f"{CGROUPS}/{path}/cpuset.cpus.partition", kind)
 
     def ask(self, cpus: str = "4-7", **options: Any) -> Outcome:
-        return converge(partition.build(self.host, {"cpus": cpus, **options}), self.ledger)
+        return converge_knobs(partition.build_knobs(self.host, {"cpus": cpus, **options}), self.ledger)
 
     def undo(self) -> Outcome:
-        return converge([Original(knob, self.ledger) for knob in partition.build(self.host, {})], self.ledger)
+        return converge_knobs(
+            [RestoringKnob(knob, self.ledger) for knob in partition.build_knobs(self.host, {})], self.ledger
+        )
 
     def now(self) -> dict[str, str | None]:
-        return partition.build(self.host, {})[0].read(MADE)
+        return partition.build_knobs(self.host, {})[0].read_settings(MADE)
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path)
-    monkeypatch.setattr(partition.command, "run", machine.run)
+    monkeypatch.setattr(partition.command, "run_command", machine.run)
     monkeypatch.setattr(machine.tree.fs, "write", machine.write)
     return machine
 
 
 def test_it_is_made_changed_and_undone(machine: Machine) -> None:
-    assert machine.ask().diff() == {"before": GONE, "after": MADE}
+    assert machine.ask().to_diff() == {"before": GONE, "after": MADE}
     assert machine.calls == ["set-property", "start", "root"]
     assert machine.ask().changes == []
 
@@ -111,7 +113,7 @@ def test_it_is_made_changed_and_undone(machine: Machine) -> None:
     assert machine.calls == ["member", "set-property", "start", "isolated"]
 
     machine.calls.clear()
-    assert machine.undo().diff()["after"] == GONE
+    assert machine.undo().to_diff()["after"] == GONE
     assert machine.calls == ["member", "set-property", "daemon-reload", "stop"]
     assert not machine.exists() and not Path(f"{machine.tree.root}{partition.DROP_IN}").parent.exists()
     assert machine.undo().changes == []
@@ -125,7 +127,7 @@ def test_an_undo_does_not_stop_what_runs_in_the_slice(machine: Machine) -> None:
     assert (machine.folder() / "cpuset.cpus").read_text() == "0-15\n", "the kernel takes no empty list then"
     assert machine.now() == GONE
     machine.calls.clear()
-    assert machine.ask().diff() == {"before": GONE, "after": MADE}
+    assert machine.ask().to_diff() == {"before": GONE, "after": MADE}
 
 
 def test_the_reason_of_the_kernel_is_told_and_nothing_is_left(machine: Machine) -> None:
@@ -140,18 +142,18 @@ def test_the_reason_of_the_kernel_is_told_and_nothing_is_left(machine: Machine) 
 def test_one_that_became_invalid_is_drift_and_is_put_back_as_that(machine: Machine) -> None:
     machine.ask()
     machine.tree.put(partition.FILES[partition.TYPE], "root invalid (Parent is not a partition root)")
-    assert partitions.valid(machine.tree.fs) == ("", frozenset())
+    assert partitions.read_active_partition(machine.tree.fs) == ("", frozenset())
     machine.invalid = "Parent unable to distribute cpu downstream"
     with pytest.raises(NotApplied) as caught:
         machine.ask()
     assert str(caught.value).endswith("What this run had changed was put back.")
     machine.invalid = ""
-    assert machine.ask().diff()["after"] == {partition.TYPE: "root"}
-    assert partitions.valid(machine.tree.fs)[0] == "root"
+    assert machine.ask().to_diff()["after"] == {partition.TYPE: "root"}
+    assert partitions.read_active_partition(machine.tree.fs)[0] == "root"
 
 
 def test_a_kernel_without_partitions_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition.command, "run", lambda words: "")
+    monkeypatch.setattr(partition.command, "run_command", lambda words: "")
     with pytest.raises(TuningError, match="this kernel makes no partitions"):
         machine.ask()
 
@@ -159,9 +161,9 @@ def test_a_kernel_without_partitions_is_named(machine: Machine, monkeypatch: pyt
 def test_what_the_kernel_takes_from_unbound_work_is_remembered(machine: Machine) -> None:
     machine.tree.put(partition.WORKQUEUE, "ffff")
     machine.ask()
-    assert "sysfs:workqueue/cpumask" not in machine.ledger.originals()
+    assert "sysfs:workqueue/cpumask" not in machine.ledger.load_originals()
     machine.ask(type="isolated")
-    assert machine.ledger.originals()["sysfs:workqueue/cpumask"] == "0-15"
+    assert machine.ledger.load_originals()["sysfs:workqueue/cpumask"] == "0-15"
 
 
 @pytest.mark.parametrize(

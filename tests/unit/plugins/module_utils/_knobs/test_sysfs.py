@@ -17,10 +17,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import owners, sysfs
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import differences
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import competing_programs, sysfs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import find_differences
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 CONTROL = f"{sysfs.CPUS}/smt/control"
@@ -42,21 +42,21 @@ class Machine:
         put(f"{sysfs.WORKQUEUE}/cpumask", "ff,ffffffff")
         put(f"{sysfs.WORKQUEUE}/writeback/cpumask", "ff,ffffffff")
 
-    def knobs(self, **options: Any) -> tuple[sysfs.Smt, sysfs.Plain]:
-        smt, plain = sysfs.build(self.host, options)[:2]
-        assert isinstance(smt, sysfs.Smt) and isinstance(plain, sysfs.Plain)
+    def knobs(self, **options: Any) -> tuple[sysfs.Smt, sysfs.PlainSettings]:
+        smt, plain = sysfs.build_knobs(self.host, options)[:2]
+        assert isinstance(smt, sysfs.Smt) and isinstance(plain, sysfs.PlainSettings)
         return smt, plain
 
     def wanted(self, **options: Any) -> dict[str, str | None]:
         smt, plain = self.knobs(**options)
-        return {**smt.wanted(), **plain.wanted()}
+        return {**smt.wanted_settings(), **plain.wanted_settings()}
 
     def left(self, **options: Any) -> list[str]:
         """The addresses that would change."""
         changes = []
-        for knob in sysfs.build(self.host, options):
-            wanted = knob.wanted()
-            changes += differences(knob, wanted, knob.read(wanted))
+        for knob in sysfs.build_knobs(self.host, options):
+            wanted = knob.wanted_settings()
+            changes += find_differences(knob, wanted, knob.read_settings(wanted))
         return list(dict.fromkeys(change.address for change in changes))
 
     def text(self, path: str) -> str:
@@ -75,14 +75,14 @@ def machine(tmp_path: Path) -> Machine:
 def test_a_bracketed_text_tells_its_word_and_all_offers(words: list[str], data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(words))
     text = " ".join(f"[{word}]" if word == chosen else word for word in words)
-    assert sysfs.bracketed(text) == (chosen, words)
-    assert sysfs.bracketed(f"{text}\n") == (chosen, words)
-    assert sysfs.bracketed(" ".join(words)) == (None, words)
+    assert sysfs.parse_bracketed(text) == (chosen, words)
+    assert sysfs.parse_bracketed(f"{text}\n") == (chosen, words)
+    assert sysfs.parse_bracketed(" ".join(words)) == (None, words)
 
 
 @given(st.text(alphabet="ab[] \n", max_size=20))
 def test_no_text_breaks_the_parser_and_a_choice_is_offered(text: str) -> None:
-    chosen, offers = sysfs.bracketed(text)
+    chosen, offers = sysfs.parse_bracketed(text)
     assert chosen is None or chosen.strip("[]") in offers
 
 
@@ -113,9 +113,9 @@ def test_every_address_has_exactly_one_owner_and_can_be_read_without_a_request(m
     knobs: list[Knob] = list(machine.knobs())
     found = {}
     for name in sysfs.SETTINGS:
-        (owner,) = [knob for knob in knobs if knob.owns(f"sysfs:{name}")]
-        found.update(owner.read([f"sysfs:{name}"]))
-        assert owner.gone(f"sysfs:{name}") is None
+        (owner,) = [knob for knob in knobs if knob.owns_address(f"sysfs:{name}")]
+        found.update(owner.read_settings([f"sysfs:{name}"]))
+        assert owner.unreachable_reason(f"sysfs:{name}") is None
     assert found == {
         "sysfs:smt/control": "notsupported",
         "sysfs:thp/enabled": "always",
@@ -129,11 +129,11 @@ def test_every_address_has_exactly_one_owner_and_can_be_read_without_a_request(m
 
 
 def test_masks_are_written_as_wide_as_the_host_could_be(machine: Machine) -> None:
-    machine.knobs()[1].write(
+    machine.knobs()[1].write_changes(
         [Change("sysfs:workqueue/cpumask", "0-39", "0,4"), Change("sysfs:thp/enabled", "", "never")]
     )
     assert machine.text(f"{sysfs.WORKQUEUE}/cpumask").startswith("00,00000011")
-    machine.knobs()[1].write([Change("sysfs:writeback/cpumask", "0-39", "")])
+    machine.knobs()[1].write_changes([Change("sysfs:writeback/cpumask", "0-39", "")])
     assert machine.text(f"{sysfs.WORKQUEUE}/writeback/cpumask").startswith("00,00000000")
 
 
@@ -178,7 +178,7 @@ def test_a_watchdog_without_a_counter(
 ) -> None:
     machine.tree.put("/proc/sys/kernel/nmi_watchdog", 0)
     (machine.tree.root / "proc/sys/kernel/nmi_watchdog").chmod(mode)
-    monkeypatch.setattr(machine.tree.fs, "refusal", lambda path, nonsense: answer)
+    monkeypatch.setattr(machine.tree.fs, "write_refusal_errno", lambda path, nonsense: answer)
     assert machine.left(nmi_watchdog=False) == []
     with pytest.raises(BadRequest, match="has found no performance counter for it"):
         machine.wanted(nmi_watchdog=True)
@@ -188,7 +188,7 @@ def test_a_watchdog_that_only_refuses_nonsense_can_be_switched_on(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.tree.put("/proc/sys/kernel/nmi_watchdog", 0)
-    monkeypatch.setattr(machine.tree.fs, "refusal", lambda path, nonsense: 22)
+    monkeypatch.setattr(machine.tree.fs, "write_refusal_errno", lambda path, nonsense: 22)
     assert machine.wanted(nmi_watchdog=True) == {"sysfs:nmi_watchdog": "1"}
 
 
@@ -230,40 +230,42 @@ def test_smt(machine: Machine, asked: object, found: str, active: int, outcome: 
 def test_switching_smt_on_tells_what_the_new_cpus_lack(machine: Machine) -> None:
     machine.tree.put(CONTROL, "off")
     smt = machine.knobs(smt="on")[0]
-    smt.wanted()
-    assert "start with the kernel's defaults" in smt.remarks()[0]
+    smt.wanted_settings()
+    assert "start with the kernel's defaults" in smt.list_remarks()[0]
 
 
 def test_after_switching_smt_the_cpus_are_read_anew(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.tree.put(CONTROL, "on")
-    assert len(machine.host.cpus("all")) == 16
+    assert len(machine.host.parse_cpus("all")) == 16
     machine.tree.put(f"{sysfs.CPUS}/online", "0-7")
-    machine.knobs(smt="off")[0].write([Change("sysfs:smt/control", "on", "off")])
+    machine.knobs(smt="off")[0].write_changes([Change("sysfs:smt/control", "on", "off")])
     assert machine.wanted(workqueue_cpus="all") == {"sysfs:workqueue/cpumask": "0-7"}
 
 
 def test_smt_is_forced_off_last_because_that_cannot_be_undone(machine: Machine) -> None:
     machine.tree.put(CONTROL, "on")
-    knobs = sysfs.build(machine.host, {"smt": "forceoff", "thp": "never"})
-    assert [knob.wanted() for knob in knobs] == [
+    knobs = sysfs.build_knobs(machine.host, {"smt": "forceoff", "thp": "never"})
+    assert [knob.wanted_settings() for knob in knobs] == [
         {"sysfs:smt/control": "off"},
         {"sysfs:thp/enabled": "never"},
         {"sysfs:smt/control": "forceoff"},
     ]
-    assert sum(knob.owns("sysfs:smt/control") for knob in knobs) == 1
+    assert sum(knob.owns_address("sysfs:smt/control") for knob in knobs) == 1
 
 
 def test_a_forced_smt_cannot_be_put_back_before_the_next_boot(machine: Machine) -> None:
     machine.tree.put(CONTROL, "forceoff")
-    assert "until it boots again" in (machine.knobs()[0].gone("sysfs:smt/control") or "")
-    assert machine.knobs(smt="forceoff")[0].gone("sysfs:smt/control") is None
-    switched, dummy, forced = sysfs.build(machine.host, {"smt": "forceoff"})
+    assert "until it boots again" in (machine.knobs()[0].unreachable_reason("sysfs:smt/control") or "")
+    assert machine.knobs(smt="forceoff")[0].unreachable_reason("sysfs:smt/control") is None
+    switched, dummy, forced = sysfs.build_knobs(machine.host, {"smt": "forceoff"})
     for knob in (switched, forced):
-        knob.write([Change("sysfs:smt/control", "on", "forceoff")])
-        assert "until it boots again" in (knob.gone("sysfs:smt/control") or "")  # What an undo of this run asks.
+        knob.write_changes([Change("sysfs:smt/control", "on", "forceoff")])
+        assert "until it boots again" in (
+            knob.unreachable_reason("sysfs:smt/control") or ""
+        )  # What an undo of this run asks.
     machine.tree.drop(CONTROL)
-    assert "is not there" in (machine.knobs()[0].gone("sysfs:smt/control") or "")
+    assert "is not there" in (machine.knobs()[0].unreachable_reason("sysfs:smt/control") or "")
     with pytest.raises(BadRequest, match=r"smt: .* is not there"):
         machine.wanted(smt="off")
 
@@ -274,8 +276,8 @@ def test_a_forced_smt_cannot_be_put_back_before_the_next_boot(machine: Machine) 
 def test_a_mask_that_the_kernel_would_ignore_is_told(machine: Machine) -> None:
     machine.tree.put(f"{sysfs.WORKQUEUE}/writeback/cpumask", "00,000000f0")
     plain = machine.knobs(workqueue_cpus="0-3")[1]
-    plain.wanted()
-    assert plain.remarks()[0].startswith("workqueue_cpus: writeback may run on CPUs 4-7")
+    plain.wanted_settings()
+    assert plain.list_remarks()[0].startswith("workqueue_cpus: writeback may run on CPUs 4-7")
     with pytest.raises(BadRequest, match="Choose CPUs of 0-3"):
         machine.wanted(workqueue_cpus="0-3", writeback_cpus="4-7")
     assert machine.wanted(workqueue_cpus="0-3", writeback_cpus="2-7")["sysfs:writeback/cpumask"] == "2-7"
@@ -284,20 +286,20 @@ def test_a_mask_that_the_kernel_would_ignore_is_told(machine: Machine) -> None:
 def test_isolated_cpus_are_told(machine: Machine) -> None:
     machine.tree.put(f"{sysfs.WORKQUEUE}/cpumask_isolated", "00,00000300")
     plain = machine.knobs(workqueue_cpus="0-3")[1]
-    plain.wanted()
-    assert plain.remarks()[0].startswith("CPUs 8-9 are isolated by a cpuset partition")
+    plain.wanted_settings()
+    assert plain.list_remarks()[0].startswith("CPUs 8-9 are isolated by a cpuset partition")
 
 
 def test_tuned_is_named_while_it_runs(machine: Machine) -> None:
     plain = machine.knobs(thp="never")[1]
     machine.tree.put("/run/tuned/tuned.pid", 812)
-    plain.wanted()
-    assert plain.remarks() == []  # A pid file that nobody removed.
+    plain.wanted_settings()
+    assert plain.list_remarks() == []  # A pid file that nobody removed.
     machine.tree.put("/proc/812/comm", "tuned")
     machine.tree.put("/etc/tuned/active_profile", "throughput-performance")
-    plain.wanted()
-    assert "TuneD runs here too (process 812, profile throughput-performance)" in plain.remarks()[0]
-    assert owners.tuned(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
+    plain.wanted_settings()
+    assert "TuneD runs here too (process 812, profile throughput-performance)" in plain.list_remarks()[0]
+    assert competing_programs.running_tuned_remarks(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
 
 
 def test_what_interrupts_lose_with_smt_is_remembered_before(tmp_path: Path) -> None:
@@ -308,9 +310,9 @@ def test_what_interrupts_lose_with_smt_is_remembered_before(tmp_path: Path) -> N
     for number, cpus in {7: "0-31", 8: "17", 9: "16-18", 10: "0,17"}.items():
         tree.put(f"/proc/irq/{number}/smp_affinity_list", cpus)
     ledger = Ledger(Store(str(tmp_path)), tree.fs)
-    smt = sysfs.build(Host(tree.fs), {"smt": "off"})[0]
-    ledger.remember(smt, [Change("sysfs:smt/control", "on", "off")])
-    assert ledger.originals() == {
+    smt = sysfs.build_knobs(Host(tree.fs), {"smt": "off"})[0]
+    ledger.remember_originals(smt, [Change("sysfs:smt/control", "on", "off")])
+    assert ledger.load_originals() == {
         "sysfs:smt/control": "on", "irq:8/affinity": "17", "irq:9/affinity": "16-18"
     }  # fmt: skip
-    assert smt.along([Change("sysfs:smt/control", "off", "on")]) == {}
+    assert smt.settings_kernel_discards([Change("sysfs:smt/control", "off", "on")]) == {}

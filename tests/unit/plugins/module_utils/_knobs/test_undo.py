@@ -18,12 +18,20 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import trial
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired, stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import way_back
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import AGAIN, LAST_RUN, Undone, undo
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import (
+    StoredRequests,
+    load_stored_requests,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import obsolete
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import (
+    AGAIN,
+    LAST_RUN,
+    UndoOutcome,
+    undo_changes,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 DEFAULT = "/proc/irq/default_smp_affinity"
@@ -46,12 +54,12 @@ class Machine:
 
     def tune(self) -> None:
         for name, options in REQUESTS.items():
-            converge(KNOBS[name.partition("/")[0]].build(self.host, options), self.ledger)
-        converge([Desired(self.store, REQUESTS)], self.ledger)
+            converge_knobs(KNOBS[name.partition("/")[0]].build_knobs(self.host, options), self.ledger)
+        converge_knobs([StoredRequests(self.store, REQUESTS)], self.ledger)
 
-    def restore(self, **how: bool) -> Undone:
+    def restore(self, **how: bool) -> UndoOutcome:
         ledger = Ledger(self.store, self.tree.fs, how.pop("without_originals", False))
-        return undo(Host(self.tree.fs), ledger, **how)
+        return undo_changes(Host(self.tree.fs), ledger, **how)
 
     def files(self) -> list[str]:
         """Return the names of the files in the store, but the history, which an undo keeps."""
@@ -74,13 +82,13 @@ def machine(tmp_path: Path) -> Machine:
 def test_all_comes_back_and_no_file_stays(machine: Machine) -> None:
     before = machine.values()
     machine.tune()
-    machine.store.save(LAST_RUN, {})
+    machine.store.save_document(LAST_RUN, {})
     assert machine.values() == ("0", "0001")
     check = machine.restore(check=True)
     assert machine.values() == ("0", "0001")
     done = machine.restore()
     assert (machine.values(), done.left, done.remarks) == (before, [], [])
-    assert done.diff() == check.diff()
+    assert done.to_diff() == check.to_diff()
     assert machine.files() == []
 
 
@@ -88,8 +96,8 @@ def test_what_a_knob_remarks_when_it_puts_something_back_is_told(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.tune()
-    for knob in KNOBS["sysfs"].build(machine.host, {}):
-        monkeypatch.setattr(type(knob), "remarks", lambda knob: ["Mind this."])
+    for knob in KNOBS["sysfs"].build_knobs(machine.host, {}):
+        monkeypatch.setattr(type(knob), "list_remarks", lambda knob: ["Mind this."])
     done = machine.restore()
     assert (done.remarks, done.left) == (["Mind this."], [])
     assert machine.restore().remarks == []
@@ -118,11 +126,11 @@ def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
         done = machine.restore()
     (left,) = done.left
     assert "Device or resource busy" in left
-    assert AGAIN in done.sentence() and left in done.sentence()
+    assert AGAIN in done.unrestored_message() and left in done.unrestored_message()
     (stays,) = (at for at, path in enumerate((hosts.BALANCING, DEFAULT)) if path == refused)
     assert machine.values()[1 - stays] == before[1 - stays]
     assert machine.values()[stays] != before[stays]
-    assert stored(machine.store)[1] == {}, "the next boot must not tune again"
+    assert load_stored_requests(machine.store)[1] == {}, "the next boot must not tune again"
     # Later it can be had, and the same command finishes the job.
     assert machine.restore().left == []
     assert machine.values() == before
@@ -132,11 +140,11 @@ def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
 def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
     machine.tune()
     for name in FILES:
-        Path(machine.store.path(name)).write_text("[]")
+        Path(machine.store.file_path(name)).write_text("[]")
     with pytest.raises(TuningError, match=r"restore --without-originals"):
         machine.restore()
     assert machine.values() == ("0", "0001")
-    assert stored(machine.store)[1] == REQUESTS
+    assert load_stored_requests(machine.store)[1] == REQUESTS
     check = machine.restore(without_originals=True, check=True)
     done = machine.restore(without_originals=True)
     assert done.remarks == check.remarks
@@ -144,7 +152,7 @@ def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
         len(done.remarks) == 1
         and "until the next boot, which no longer sets it: kernel settings, interrupts." in done.remarks[0]
     )
-    assert (machine.values(), done.left, stored(machine.store)[1]) == (("0", "0001"), [], {})
+    assert (machine.values(), done.left, load_stored_requests(machine.store)[1]) == (("0", "0001"), [], {})
     assert machine.files() == [f"{name}.damaged" for name in sorted(FILES)], "somebody may still mend them"
     assert machine.restore().left == []
 
@@ -154,14 +162,14 @@ def test_damaged_requests_are_told_before_anything_is_put_back(machine: Machine,
     """And nobody is advised to have this host tuned anew."""
     before = machine.values()
     machine.tune()
-    desired = Path(machine.store.path("desired.json"))
+    desired = Path(machine.store.file_path("desired.json"))
     desired.write_text("{")
     with pytest.raises(
         TuningError, match=r"desired\.json is damaged: .* Nothing was changed\. Move it away and res"
     ) as caught:
         machine.restore(check=check)
     assert "site.yml" not in str(caught.value)
-    assert machine.values() == ("0", "0001") and len(machine.ledger.originals()) == 2
+    assert machine.values() == ("0", "0001") and len(machine.ledger.load_originals()) == 2
     # As it says.
     desired.unlink()
     assert (machine.restore().left, machine.values()) == ([], before)
@@ -183,14 +191,14 @@ def test_nothing_is_put_back_where_the_store_cannot_be_written(
 
 def test_a_layer_that_the_ledger_could_not_forget_is_left(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.tune()
-    machine.store.save(LAST_RUN, {})
+    machine.store.save_document(LAST_RUN, {})
     with monkeypatch.context() as patch:
         disks.refuse_changes(patch, machine.store.folder, errno.ENOSPC, "ledger")
         done = machine.restore()
     assert machine.values() == ("0", "0001")
     assert [one.partition(":")[0] for one in done.left[:2]] == ["kernel settings", "interrupts"]
     assert all("ledger.json cannot be written: No space left on device" in one for one in done.left[:2])
-    assert stored(machine.store)[1] == {} and not machine.store.has(LAST_RUN)
+    assert load_stored_requests(machine.store)[1] == {} and not machine.store.has_file(LAST_RUN)
     assert machine.restore().left == []
 
 
@@ -200,12 +208,14 @@ def test_what_the_ledger_did_not_forget_in_the_end_was_put_back_all_the_same(
     before = machine.values()
     machine.tune()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "forget", lambda ledger, addresses: machine.fail("ledger.json cannot be written."))
+        patch.setattr(
+            Ledger, "forget_originals", lambda ledger, addresses: machine.fail("ledger.json cannot be written.")
+        )
         done = machine.restore()
     assert machine.values() == before
     assert {change.address for change in done.changes} > {"sysfs:numa_balancing", "irq:default"}
     assert "ledger.json cannot be written. The 1 changes of this run stay" in done.left[0]
-    assert (machine.restore().changes, machine.ledger.originals()) == ([], {})
+    assert (machine.restore().changes, machine.ledger.load_originals()) == ([], {})
 
 
 def test_requests_that_cannot_be_removed_are_told_with_what_was_done(
@@ -227,7 +237,7 @@ def test_a_trial_that_does_not_end_holds_up_nothing(
 ) -> None:
     before = machine.values()
     machine.tune()
-    monkeypatch.setattr(trial, "end", lambda *dummy: machine.fail(error))
+    monkeypatch.setattr(trial, "end_trial", lambda *dummy: machine.fail(error))
     done = machine.restore()
     (left,) = done.left
     assert machine.values() == before and left.startswith("the trial that was under way: ")
@@ -238,32 +248,32 @@ class Marked(Knob):
     """A knob with two addresses, of which one shows that we made it, and a note that its change waits for a reboot."""
 
     prefix = "cmdline"
-    lasting = True
+    outlives_reboot = True
 
     def __init__(self, values: dict[str, str | None]) -> None:
         self.values = values
 
-    def wanted(self) -> dict[str, str | None]:
+    def wanted_settings(self) -> dict[str, str | None]:
         return {"cmdline:ours": "1", "cmdline:theirs": "2"}
 
-    def read(self, addresses: Any) -> dict[str, str | None]:
+    def read_settings(self, addresses: Any) -> dict[str, str | None]:
         return {address: self.values.get(address) for address in addresses}
 
-    def write(self, changes: Any) -> None:
+    def write_changes(self, changes: Any) -> None:
         self.values.update({change.address: change.after for change in changes})
 
-    def marked(self) -> list[str]:
+    def list_marked_addresses(self) -> list[str]:
         return ["cmdline:ours"]
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         return {"pending": ["ours"]}
 
 
 @pytest.fixture
 def marked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Marked:
     knob = Marked({"cmdline:theirs": "0"})
-    monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build": lambda *dummy: [knob]}))
-    converge([knob, Desired(machine.store, {"cmdline/cmdline": {}})], machine.ledger)
+    monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build_knobs": lambda *dummy: [knob]}))
+    converge_knobs([knob, StoredRequests(machine.store, {"cmdline/cmdline": {}})], machine.ledger)
     return knob
 
 
@@ -278,7 +288,7 @@ def test_a_note_says_which_parameters_wait_for_a_reboot(machine: Machine, marked
 def test_a_note_that_cannot_be_written_is_told_and_holds_up_nothing(
     machine: Machine, marked: Marked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine.store.save(LAST_RUN, {})
+    machine.store.save_document(LAST_RUN, {})
     run = machine.tree.root / "run/sovereign-epyc"
     run.mkdir(parents=True)
     disks.refuse_changes(monkeypatch, run, errno.ENOSPC)
@@ -289,17 +299,19 @@ def test_a_note_that_cannot_be_written_is_told_and_holds_up_nothing(
 
 def test_what_bears_our_mark_goes_also_without_originals(machine: Machine, marked: Marked) -> None:
     for name in FILES:
-        Path(machine.store.path(name)).unlink()
+        Path(machine.store.file_path(name)).unlink()
     machine.restore(without_originals=True)
     assert marked.values == {"cmdline:ours": None, "cmdline:theirs": "2"}
 
 
 def test_a_setting_that_cannot_be_reached_is_left(machine: Machine) -> None:
     machine.tune()
-    machine.ledger.remember(KNOBS["cpufreq"].build(machine.host, {})[0], [Change("cpufreq:policy99/max", "1", "2")])
+    machine.ledger.remember_originals(
+        KNOBS["cpufreq"].build_knobs(machine.host, {})[0], [Change("cpufreq:policy99/max", "1", "2")]
+    )
     done = machine.restore()
     assert done.left == ["cpufreq:policy99/max was not put back: CPU 99 is offline."] or "policy99" in done.left[0]
-    assert machine.ledger.originals() == {"cpufreq:policy99/max": "1"}
+    assert machine.ledger.load_originals() == {"cpufreq:policy99/max": "1"}
 
 
 MOUNTED = {"resctrl:default": "present", "resctrl:default/L3/0": "ffff", "resctrl:x": "present", "resctrl:x/L3/0": "f"}
@@ -308,8 +320,8 @@ MOUNTED = {"resctrl:default": "present", "resctrl:default/L3/0": "ffff", "resctr
 @pytest.mark.parametrize(
     ("original", "found", "sentence"),
     [
-        ("resctrl:default/L3/0", {}, way_back.UNMOUNTED),
-        ("resctrl:default/L3CODE/0", MOUNTED, way_back.OTHER_MOUNT),
+        ("resctrl:default/L3/0", {}, obsolete.UNMOUNTED),
+        ("resctrl:default/L3CODE/0", MOUNTED, obsolete.OTHER_MOUNT),
         ("resctrl:y/L3/0", MOUNTED, "The group y of resctrl was removed meanwhile"),
         ("resctrl:x/mon/m/cpus", MOUNTED, "The group x of resctrl was removed meanwhile"),
         ("resctrl:x/L3/0", MOUNTED, None),
@@ -319,7 +331,7 @@ MOUNTED = {"resctrl:default": "present", "resctrl:default/L3/0": "ffff", "resctr
 def test_what_ended_with_its_mount_or_group_is_forgotten(
     original: str, found: dict[str, str | None], sentence: str | None
 ) -> None:
-    told = way_back.void({original: "ff"}, found)
+    told = obsolete.obsolete_originals({original: "ff"}, found)
     assert (sentence is None and told == {}) or told[original].startswith(str(sentence))
 
 
@@ -328,15 +340,15 @@ def test_what_ended_with_its_mount_or_group_is_forgotten(
     [
         (None, "no options", None),
         ("cdp", "cdp", None),
-        ("cdp", "no options", way_back.OTHER_MOUNT),
-        ("cdp", None, way_back.UNMOUNTED),
+        ("cdp", "no options", obsolete.OTHER_MOUNT),
+        ("cdp", None, obsolete.UNMOUNTED),
     ],
 )
 def test_a_mount_of_others_is_theirs(original: str | None, found: str | None, sentence: str | None) -> None:
-    assert way_back.void_mount(original, found) == sentence
+    assert obsolete.obsolete_mount_reason(original, found) == sentence
 
 
 def test_the_mask_of_a_domain_that_is_offline_waits_for_it() -> None:
-    assert "L3 domain 3 are offline" in str(way_back.offline("resctrl:x/L3/3", MOUNTED))
-    assert way_back.offline("resctrl:x/L3/0", MOUNTED) is None
-    assert way_back.offline("resctrl:x/cpus", MOUNTED) is None
+    assert "L3 domain 3 are offline" in str(obsolete.offline_domain_reason("resctrl:x/L3/3", MOUNTED))
+    assert obsolete.offline_domain_reason("resctrl:x/L3/0", MOUNTED) is None
+    assert obsolete.offline_domain_reason("resctrl:x/cpus", MOUNTED) is None

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import download
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web import download
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import fetch as model_fetch
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.progress import Progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.fetch import Progress
 from ansible_collections.sovereign.epyc.tests.unit.fakes.mirrors import (
     MIB,
     ONE,
@@ -89,8 +88,8 @@ def test_a_file_is_not_read_anew_while_it_is_the_same(fetch: Fetcher, monkeypatc
     """Size, time and inode tell; a file with the same of all three and another content is one that nobody made."""
     fetch()
     read: list[str] = []
-    real = model_fetch.digest_of
-    monkeypatch.setattr(model_fetch, "digest_of", lambda path: read.append(path) or real(path))  # type: ignore[func-returns-value]
+    real = model_fetch.compute_sha256
+    monkeypatch.setattr(model_fetch, "compute_sha256", lambda path: read.append(path) or real(path))  # type: ignore[func-returns-value]
     assert fetch()["changed"] is False and read == []
     os.utime(fetch.path, ns=(1, 1))
     assert fetch()["changed"] is False and len(read) == 1
@@ -264,7 +263,7 @@ def test_progress_is_told_in_a_file_and_removed(fetch: Fetcher, monkeypatch: pyt
     told: list[str] = []
     fetch.mirror.breaks_after = [MIB]
     fetch.mirror.then = lambda: told.append(file.read_text())
-    monkeypatch.setattr(progress, "INTERVAL", 0)
+    monkeypatch.setattr(model_fetch, "INTERVAL", 0)
     real = Mirror.__call__
 
     def slowly(request: BaseHTTPRequestHandler) -> None:
@@ -289,7 +288,7 @@ def test_the_progress_of_a_proof_is_told_too(fetch: Fetcher, monkeypatch: pytest
         real(self, have, total)
         told.append(file.read_text() if file.exists() else "")
 
-    monkeypatch.setattr(progress, "INTERVAL", 0)
+    monkeypatch.setattr(model_fetch, "INTERVAL", 0)
     monkeypatch.setattr(Progress, "__call__", heard)
     fetch.path.parent.mkdir()
     fetch.path.write_bytes(ONE)

@@ -48,7 +48,10 @@ def test_a_token_follows_on_the_same_server(hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("GatedRepo", "m-00001-of-00002.gguf is gated: accept its licence at {}/org/name and set llama_hub_token to a"),
+        (
+            "GatedRepo",
+            "m-00001-of-00002.gguf is gated: accept its licence at {}/org/name and set epyc_llama_hub_token to a",
+        ),
         (
             "RepoNotFound",
             "the hub answers 401 Unauthorized. Either there is no {}/org/name, so check its name; or it is",

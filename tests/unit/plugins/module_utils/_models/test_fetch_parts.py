@@ -98,10 +98,11 @@ def test_a_file_of_another_size_is_refused_before_its_first_byte(hub: Hub) -> No
 def test_a_run_that_is_killed_leaves_what_it_has(hub: Hub) -> None:
     """A process of its own, killed with its second file half there."""
     program = (
-        "import sys; from ansible_collections.sovereign.epyc.plugins.module_utils._models.fetch import ensure;"
+        "import sys;"
+        "from ansible_collections.sovereign.epyc.plugins.module_utils._models.fetch import ensure_model_files;"
         "from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store;"
         "path, url, store, *sums = sys.argv[1:];"
-        "ensure(dict(path=path, url=url, checksum=sums, state='present', reserve='1MiB'), Store(store))"
+        "ensure_model_files(dict(path=path, url=url, checksum=sums, state='present', reserve='1MiB'), Store(store))"
     )
     stopped: list[BaseHTTPRequestHandler] = []
     real = hub.send

@@ -30,7 +30,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 def find_refusal(hub: Hub, **more: Any) -> str | None:
     options = {"path": str(hub.paths[0]), "url": hub.server.url + AT % 1, "checksum": [], "timeout": 5, **more}
-    refusal = model_fetch.find_refusal(options, Store(str(hub.folder / "host"), read_only=True))
+    refusal = model_fetch.fetch_impossible_reason(options, Store(str(hub.folder / "host"), read_only=True))
     assert hub.fetched() == []
     return refusal
 
@@ -113,7 +113,7 @@ def test_a_server_that_cannot_be_asked_says_why(hub: Hub) -> None:
 
 def test_no_checksum_is_believed_that_came_over_plain_http(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is asked at all."""
-    monkeypatch.setattr(model_fetch, "head", lambda *dummy: pytest.fail("it was asked"))
+    monkeypatch.setattr(model_fetch, "fetch_file_headers", lambda *dummy: pytest.fail("it was asked"))
     refusal = find_refusal(hub, url="http://h.example.com/m.gguf", path="/nonexistent/m.gguf")
     assert refusal == (
         "checksum: http://h.example.com/m.gguf is not taken without a checksum, because whoever is on the way of "
@@ -131,7 +131,7 @@ def test_a_look_refuses_what_cannot_be_had_and_reads_no_file_whole(hub: Hub, mon
     assert "does not fit" in str(find_refusal(hub, reserve="900000GiB"))
     missing = find_refusal(hub, url=None)
     assert missing == f"There is no file {hub.paths[0]} on the host. Give its url, or copy it there first."
-    monkeypatch.setattr(model_fetch, "digest_of", lambda *dummy: pytest.fail("it was read"))
+    monkeypatch.setattr(model_fetch, "compute_sha256", lambda *dummy: pytest.fail("it was read"))
     hub.paths[0].parent.mkdir()
     hub.paths[0].write_bytes(ONE)
     assert find_refusal(hub, checksum=[checksum(OTHER)], url=None) is None, "ensure compares it"

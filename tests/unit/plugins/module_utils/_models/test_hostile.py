@@ -62,7 +62,7 @@ def test_a_header_that_no_model_has_is_refused_before_it_takes_memory(tmp_path: 
     tracemalloc.start()
     try:
         with pytest.raises(BadRequest) as caught:
-            gguf_model.read(str(path))
+            gguf_model.read_model(str(path))
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -83,7 +83,7 @@ def test_many_long_texts_are_no_header_either(tmp_path: Path) -> None:
             file.seek(size, 1)
         file.truncate(HOLE)
     with pytest.raises(BadRequest, match=r"its header would be larger than 128 MiB\. Get it again\."):
-        gguf_model.read(str(path))
+        gguf_model.read_model(str(path))
 
 
 def test_a_large_vocabulary_is_read(tmp_path: Path) -> None:
@@ -92,5 +92,5 @@ def test_a_large_vocabulary_is_read(tmp_path: Path) -> None:
     template = entry("tokenizer.chat_template", "8", b"{" * 200_000)
     path = tmp_path / "model.gguf"
     path.write_bytes(gguf(model(tokens, more=[template, entry("llama.after", "I", 7)])))
-    found = gguf_model.read(str(path))
-    assert len(found.tokens or ()) == len(tokens) and found.of_architecture("after") == 7
+    found = gguf_model.read_model(str(path))
+    assert len(found.tokens or ()) == len(tokens) and found.header_number_of_architecture("after") == 7

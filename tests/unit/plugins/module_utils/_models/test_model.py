@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility as pairs
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import pair as pairs
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.gguf import read_header
 from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import (
     TOKENS,
@@ -34,7 +34,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import (
 
 def read(path: Path, content: bytes) -> gguf_model.Model:
     path.write_bytes(content)
-    return gguf_model.read(str(path))
+    return gguf_model.read_model(str(path))
 
 
 @pytest.fixture
@@ -73,10 +73,10 @@ def test_what_a_model_is(path: Path, version: int) -> None:
 def test_the_digest_is_of_the_tokens_and_their_order(path: Path) -> None:
     digests = set()
     for tokens in (TOKENS, TOKENS[::-1], TOKENS[:-1], [b"ab", b"c"], [b"a", b"bc"]):
-        digests.add(read(path, gguf(model(tokens))).vocabulary)
+        digests.add(read(path, gguf(model(tokens))).vocabulary_digest)
     assert len(digests) == 5
-    assert read(path, gguf(model(TOKENS, architecture="qwen2", block_count=1))).vocabulary in digests
-    assert read(path, gguf(model(None))).vocabulary is None
+    assert read(path, gguf(model(TOKENS, architecture="qwen2", block_count=1))).vocabulary_digest in digests
+    assert read(path, gguf(model(None))).vocabulary_digest is None
 
 
 def test_tensors_of_types_that_are_not_known_reach_to_the_next(path: Path) -> None:
@@ -91,7 +91,7 @@ def test_tensors_of_types_that_are_not_known_reach_to_the_next(path: Path) -> No
     found = model_read.to_dict()
     assert (found["tensor_bytes"], found["expert_bytes"]) == (512, 128)
     assert found["tensor_types"] == {"IQ4_K": 128, "F32": 256, "type 250": 128}
-    assert model_read.unknown_types == ["IQ4_K", "type 250"]
+    assert model_read.unknown_tensor_types == ["IQ4_K", "type 250"]
     assert [one.elements for one in model_read.tensors] == [128, 32, 32, 64]
 
 
@@ -198,13 +198,13 @@ def test_what_is_wrong_is_said(path: Path, content: bytes, words: str) -> None:
 
 def test_a_file_that_is_not_there(path: Path) -> None:
     with pytest.raises(BadRequest, match=r"model\.gguf cannot be read: No such file or directory\."):
-        gguf_model.read(str(path))
+        gguf_model.read_model(str(path))
     with pytest.raises(BadRequest, match="Is a directory"):
-        gguf_model.read(str(path.parent))
+        gguf_model.read_model(str(path.parent))
     # Red for a plain open(), which waits until somebody writes into it.
     os.mkfifo(path)
     with pytest.raises(BadRequest, match=r"model\.gguf cannot be read: It is no regular file\."):
-        gguf_model.read(str(path))
+        gguf_model.read_model(str(path))
 
 
 # Several files
@@ -223,21 +223,21 @@ def split(folder: Path, claimed: int = 3) -> list[Path]:
 @pytest.mark.parametrize("named", [0, 1])
 def test_all_parts_count_whichever_is_named(tmp_path: Path, named: int) -> None:
     paths = split(tmp_path)
-    found = gguf_model.read(str(paths[named])).to_dict()
+    found = gguf_model.read_model(str(paths[named])).to_dict()
     assert found["path"] == str(paths[0]) and found["files"] == [str(path) for path in paths]
     assert (found["layers"], found["tensors"], found["tensor_bytes"]) == (2, 3, 384)
 
 
 def test_parts_that_do_not_fit_together(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match=r"says that all its parts hold 4 tensors, but the 2 file\(s\) found hold 3"):
-        gguf_model.read(str(split(tmp_path, claimed=4)[0]))
+        gguf_model.read_model(str(split(tmp_path, claimed=4)[0]))
     paths = split(tmp_path)
     paths[1].write_bytes(gguf(model(architecture="gemma3"), [tensor("b", (32,), 0, 0)], 256))
     with pytest.raises(BadRequest, match=r"m-00002-of-00002\.gguf is not a part of the same model"):
-        gguf_model.read(str(paths[0]))
+        gguf_model.read_model(str(paths[0]))
     paths[1].unlink()
     with pytest.raises(BadRequest, match=r"m-00002-of-00002\.gguf cannot be read"):
-        gguf_model.read(str(paths[0]))
+        gguf_model.read_model(str(paths[0]))
 
 
 # Drafts
@@ -268,7 +268,7 @@ def special(add: bool, number: int, name: str = "bos") -> list[bytes]:
     ids=["the same", "another begin", "padded", "shorter", "the same bos", "a bos that is not added", "bos not told"],
 )
 def test_drafts_that_a_server_takes(tmp_path: Path, large: list[bytes], small: list[bytes]) -> None:
-    assert pairs.refusals(*pair(tmp_path, gguf(large), gguf(small))) == []
+    assert pairs.draft_model_refusal_reasons(*pair(tmp_path, gguf(large), gguf(small))) == []
 
 
 @pytest.mark.parametrize(
@@ -289,13 +289,13 @@ def test_drafts_that_a_server_takes(tmp_path: Path, large: list[bytes], small: l
 )
 def test_drafts_that_a_server_would_not_use_are_refused(tmp_path: Path, small: list[bytes], words: str) -> None:
     large = model(more=special(True, 1))
-    (reason,) = pairs.refusals(*pair(tmp_path, gguf(large), gguf(small)))
+    (reason,) = pairs.draft_model_refusal_reasons(*pair(tmp_path, gguf(large), gguf(small)))
     assert reason.startswith(f"{tmp_path}/small.gguf cannot draft for {tmp_path}/large.gguf: ") and words in reason
 
 
 def test_another_kind_of_vocabulary_is_refused(tmp_path: Path) -> None:
     small = gguf(model()).replace(b"gpt2", b"bert")
-    (reason,) = pairs.refusals(*pair(tmp_path, gguf(model()), small))
+    (reason,) = pairs.draft_model_refusal_reasons(*pair(tmp_path, gguf(model()), small))
     assert "the kind gpt2, the draft one of the kind bert" in reason
 
 
@@ -306,8 +306,8 @@ def test_remarks_on_a_pair(tmp_path: Path) -> None:
         gguf(model(expert_count=8), weights, 600),
         gguf(model(), weights, 128),
     )
-    assert pairs.remarks(*pair(tmp_path, dense, small)) == []
-    (remark,) = pairs.remarks(*pair(tmp_path, moe, small))
+    assert pairs.useless_draft_model_remarks(*pair(tmp_path, dense, small)) == []
+    (remark,) = pairs.useless_draft_model_remarks(*pair(tmp_path, moe, small))
     assert "a mixture of 8 experts" in remark
-    (remark,) = pairs.remarks(*pair(tmp_path, dense, dense))
+    (remark,) = pairs.useless_draft_model_remarks(*pair(tmp_path, dense, dense))
     assert "more than a quarter" in remark

@@ -21,7 +21,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import quantize
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
@@ -58,11 +58,11 @@ class Sandbox:
         self.walls: list[str] = []
         self.meanwhile: Callable[[Path], object] = lambda folder: None
 
-    def attempt(self, walls: list[str], words: list[str], seconds: float | None) -> Done:
+    def attempt(self, walls: list[str], words: list[str], seconds: float | None) -> CommandResult:
         self.walls = walls
         bound = next(line for line in walls if line.startswith("BindPaths="))
         folder = bound[len("BindPaths=") : -len(f":{quantize.OUTPUT}")]
-        done = command.attempt([word.replace(quantize.OUTPUT, folder) for word in words], seconds)
+        done = command.try_command([word.replace(quantize.OUTPUT, folder) for word in words], seconds)
         self.meanwhile(Path(folder))
         return done
 
@@ -70,7 +70,7 @@ class Sandbox:
 @pytest.fixture
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     one = Sandbox()
-    monkeypatch.setattr(quantize.sandbox, "attempt", one.attempt)
+    monkeypatch.setattr(quantize.sandbox, "run_in_sandbox", one.attempt)
     return one
 
 
@@ -90,7 +90,7 @@ def source(tmp_path: Path, sandbox: Sandbox) -> Path:
 def asked(here: Path, kind: str = "Q8_0", check: bool = False, **more: Any) -> dict[str, Any]:
     program = here.with_name("llama-quantize")
     options = {"source": str(here), "path": str(here.with_name("new.gguf")), "type": kind, "binary": str(program)}
-    return quantize.ensure({"reserve": "0MiB", **options, **more}, None, check)
+    return quantize.ensure_quantized_file({"reserve": "0MiB", **options, **more}, None, check)
 
 
 def words(source: Path) -> str:
@@ -165,7 +165,7 @@ def test_what_is_refused(source: Path, more: dict[str, Any], sentence: str) -> N
 
 def test_a_source_that_is_quantized_or_the_target_itself(source: Path) -> None:
     small = model(source.with_name("small.gguf"), Q8_0, 7)
-    with pytest.raises(BadRequest, match=r"is quantized itself \(Q8_0\), and what it has lost stays lost"):
+    with pytest.raises(BadRequest, match=r"is quantized itself \(Q8_0\), and its lost precision stays lost"):
         asked(source, source=str(small))
     assert asked(source, source=str(small), requantize=True)["changed"]
     assert words(source).startswith("--allow-requantize ")

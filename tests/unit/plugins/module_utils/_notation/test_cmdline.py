@@ -18,23 +18,25 @@ VALUES = st.one_of(st.none(), st.text(string.ascii_letters + string.digits + ":,
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=8), st.sampled_from([" ", "  ", "\t", "\n"]))
 def test_what_is_rendered_parses_back(pairs: list[tuple[str, str | None]], gap: str) -> None:
-    line = gap.join(cmdline.render(name, value) for name, value in pairs)
-    assert [cmdline.parse(word) for word in cmdline.split(line)] == pairs
+    line = gap.join(cmdline.format_kernel_parameter(name, value) for name, value in pairs)
+    assert [cmdline.split_kernel_parameter(word) for word in cmdline.split_kernel_command_line(line)] == pairs
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=8))
 def test_what_a_setting_says_is_written_so_that_it_reads_the_same(pairs: list[tuple[str, str | None]]) -> None:
-    settings = cmdline.settings(cmdline.render(name, value) for name, value in pairs)
-    words = [word for name, text in settings.items() for word in cmdline.words_of(name, text)]
-    assert cmdline.settings(words) == settings
-    assert cmdline.settings(cmdline.split(" ".join(words))) == settings
+    settings = cmdline.parameters_to_settings(cmdline.format_kernel_parameter(name, value) for name, value in pairs)
+    words = [word for name, text in settings.items() for word in cmdline.setting_to_parameters(name, text)]
+    assert cmdline.parameters_to_settings(words) == settings
+    assert cmdline.parameters_to_settings(cmdline.split_kernel_command_line(" ".join(words))) == settings
     assert len(words) == len(pairs)
 
 
 @given(st.text(alphabet='ab="\t -_', max_size=20))
 def test_any_line_is_taken_apart_without_losing_a_character(line: str) -> None:
-    assert "".join(cmdline.split(line)).replace(" ", "").replace("\t", "") == line.replace(" ", "").replace("\t", "")
-    cmdline.settings(cmdline.split(line))
+    assert "".join(cmdline.split_kernel_command_line(line)).replace(" ", "").replace("\t", "") == line.replace(
+        " ", ""
+    ).replace("\t", "")
+    cmdline.parameters_to_settings(cmdline.split_kernel_command_line(line))
 
 
 @pytest.mark.parametrize(
@@ -61,4 +63,4 @@ def test_any_line_is_taken_apart_without_losing_a_character(line: str) -> None:
     ],
 )
 def test_settings(line: str, settings: dict[str, str]) -> None:
-    assert cmdline.settings(cmdline.split(line)) == settings
+    assert cmdline.parameters_to_settings(cmdline.split_kernel_command_line(line)) == settings

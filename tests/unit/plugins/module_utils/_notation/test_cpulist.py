@@ -8,22 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import (
+    LARGEST_CPU,
+    format_cpulist,
+    format_cpumask,
+    parse_boot_cpulist,
+    parse_cpulist,
+    parse_cpumask,
+)
 
 
-@given(st.sets(st.integers(0, cpulist.LARGEST_CPU)))
+@given(st.sets(st.integers(0, LARGEST_CPU)))
 def test_what_is_rendered_parses_back(cpus: set[int]) -> None:
-    assert cpulist.parse(cpulist.render(cpus)) == tuple(sorted(cpus))
+    assert parse_cpulist(format_cpulist(cpus)) == tuple(sorted(cpus))
 
 
 @given(st.text(alphabet="0123456789,- \n", max_size=20))
 def test_any_text_parses_or_is_refused_with_a_sentence(text: str) -> None:
     try:
-        cpus = cpulist.parse(text)
+        cpus = parse_cpulist(text)
     except ValueError as error:
         assert str(error).startswith(("'", "the range"))
     else:
-        assert cpulist.parse(cpulist.render(cpus)) == cpus
+        assert parse_cpulist(format_cpulist(cpus)) == cpus
 
 
 @pytest.mark.parametrize(
@@ -31,7 +38,7 @@ def test_any_text_parses_or_is_refused_with_a_sentence(text: str) -> None:
     [("", ()), ("\n", ()), ("5", (5,)), ("0-3,8", (0, 1, 2, 3, 8)), (" 8 , 0-1", (0, 1, 8)), ("1,1", (1,))],
 )
 def test_notation(text: str, cpus: tuple[int, ...]) -> None:
-    assert cpulist.parse(text) == cpus
+    assert parse_cpulist(text) == cpus
 
 
 @pytest.mark.parametrize(
@@ -46,7 +53,7 @@ def test_notation(text: str, cpus: tuple[int, ...]) -> None:
 )
 def test_refusals(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        cpulist.parse(text)
+        parse_cpulist(text)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +73,7 @@ def test_refusals(text: str, words: str) -> None:
     ],
 )
 def test_lists_of_boot_parameters(text: str, cpus: list[int]) -> None:
-    assert cpulist.parse_bitmap(text, 15) == tuple(cpus)
+    assert parse_boot_cpulist(text, 15) == tuple(cpus)
 
 
 @pytest.mark.parametrize(
@@ -83,22 +90,22 @@ def test_lists_of_boot_parameters(text: str, cpus: list[int]) -> None:
 )
 def test_refused_lists_of_boot_parameters(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        cpulist.parse_bitmap(text, 15)
+        parse_boot_cpulist(text, 15)
 
 
 def test_rendering_is_the_shortest_form() -> None:
-    assert cpulist.render([3, 1, 2, 7, 9, 8]) == "1-3,7-9"
+    assert format_cpulist([3, 1, 2, 7, 9, 8]) == "1-3,7-9"
 
 
 @given(st.sets(st.integers(0, 767)), st.integers(768, 1024))
 def test_a_rendered_mask_parses_back(cpus: set[int], width: int) -> None:
-    assert cpulist.from_mask(cpulist.to_mask(cpus, width)) == tuple(sorted(cpus))
+    assert parse_cpumask(format_cpumask(cpus, width)) == tuple(sorted(cpus))
 
 
 @given(st.text(alphabet="0123456789abcdefABCDEFx,- \n", max_size=40))
 def test_any_mask_parses_or_is_refused_with_a_sentence(text: str) -> None:
     try:
-        cpus = cpulist.from_mask(text)
+        cpus = parse_cpumask(text)
     except ValueError as error:
         assert str(error).startswith("'")
     else:
@@ -122,20 +129,20 @@ def test_any_mask_parses_or_is_refused_with_a_sentence(text: str) -> None:
     ],
 )
 def test_masks_are_written_as_the_kernel_pads_them(cpus: list[int], width: int, mask: str) -> None:
-    assert cpulist.to_mask(cpus, width) == mask
-    assert cpulist.from_mask(mask) == tuple(cpus)
+    assert format_cpumask(cpus, width) == mask
+    assert parse_cpumask(mask) == tuple(cpus)
 
 
 def test_short_and_padded_masks_mean_the_same() -> None:
-    assert cpulist.from_mask("f\n") == cpulist.from_mask("00000000,0000000f") == (0, 1, 2, 3)
+    assert parse_cpumask("f\n") == parse_cpumask("00000000,0000000f") == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("text", ["", "0xff", "fffffffff", "1,,1", "g", "-1", ",".join(["ffffffff"] * 257)])
 def test_refused_masks(text: str) -> None:
     with pytest.raises(ValueError, match=r"no group|beyond"):
-        cpulist.from_mask(text)
+        parse_cpumask(text)
 
 
 def test_a_cpu_outside_the_mask_is_refused() -> None:
     with pytest.raises(ValueError, match="CPU 16 does not fit into a mask for 16 CPUs"):
-        cpulist.to_mask([16], 16)
+        format_cpumask([16], 16)

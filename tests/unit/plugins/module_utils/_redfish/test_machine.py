@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import look
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_result_of_bios_info_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import read_machine_settings_and_jobs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import ACTIVE, BIOS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc
 
@@ -21,7 +21,7 @@ def test_a_machine_without_a_registry(bmc: Bmc, run: Runs) -> None:
     with pytest.raises(BmcError, match="has no registry of BIOS attributes"):
         run(nps="4")
     with bmc.client() as client:
-        told = report(client, None, ["catalogue"])
+        told = read_result_of_bios_info_module(client, None, ["catalogue"])
     assert (told["active"], told["claims"], told["registry"]) == (ACTIVE, {}, {})
     assert "has no registry" in told["remarks"][0]
 
@@ -32,30 +32,34 @@ def test_systems(bmc: Bmc) -> None:
     with bmc.client() as client:
         bmc.answers["GET", f"{ROOT}/Systems"] = [(200, {"Members": both}, {})] * 3
         bmc.answers["GET", f"{ROOT}/Systems/DPU.1"] = [(200, card, {}), (200, {**card, "SystemType": "Physical"}, {})]
-        assert look(client).system["Id"] == look(client).system["Id"] == "1"
+        assert (
+            read_machine_settings_and_jobs(client).system["Id"]
+            == read_machine_settings_and_jobs(client).system["Id"]
+            == "1"
+        )
         with pytest.raises(BmcError, match=r"has no system 7, but 1, DPU\.1"):
-            look(client, "7")
+            read_machine_settings_and_jobs(client, "7")
         bmc.answers["GET", f"{ROOT}/Systems"] = [(200, {"Members": []}, {})]
         with pytest.raises(BmcError, match="shows no system with a BIOS"):
-            look(client)
+            read_machine_settings_and_jobs(client)
         for name in ("1", "DPU.1"):
             told = {**card, "Id": f"Node{name}", "SystemType": "Physical"}
             bmc.answers["GET", f"{ROOT}/Systems/{name}"] = [(200, told, {})]
         bmc.answers["GET", f"{ROOT}/Systems"] = [(200, {"Members": both}, {})]
         with pytest.raises(BmcError, match="has several systems"):
-            look(client)
+            read_machine_settings_and_jobs(client)
         bmc.answers["GET", BIOS] = [(200, {}, {})]
         with pytest.raises(BmcError, match="does not show BIOS settings"):
-            look(client)
+            read_machine_settings_and_jobs(client)
 
 
 def test_a_report_is_without_secrets_and_describes(bmc: Bmc) -> None:
     bmc.active["NewSetupPassword"] = "hunter2-hunter2"
     with bmc.client() as client:
-        told = report(client, "1", ["catalogue", "WorkloadProfile"])
-        everything = report(client, None, ["all"])["registry"]
+        told = read_result_of_bios_info_module(client, "1", ["catalogue", "WorkloadProfile"])
+        everything = read_result_of_bios_info_module(client, None, ["all"])["registry"]
         with pytest.raises(BadRequest, match="Did you mean ProcSMT"):
-            report(client, None, ["ProcSMTT"])
+            read_result_of_bios_info_module(client, None, ["ProcSMTT"])
     assert "hunter2" not in str(told)
     assert told["claims"]["nps"] == {
         "title": "NUMA nodes per socket",
@@ -72,4 +76,4 @@ def test_the_registry_is_found_under_another_name(bmc: Bmc) -> None:
     direct = {"@odata.id": f"{ROOT}/files/bios", "RegistryEntries": {}}
     bmc.answers["GET", f"{ROOT}/Registries/BiosRegistry.1"] = [(404, {}, {}), (200, direct, {})]
     with bmc.client() as client:
-        assert len(look(client).registry()) == 5
+        assert len(read_machine_settings_and_jobs(client).fetch_attribute_registry()) == 5

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import look
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import read_machine_settings_and_jobs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import BIOS, SETTINGS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import Bmc, enumeration
 
@@ -100,12 +100,12 @@ def test_a_bmc_that_does_not_show_what_waits(bmc: Bmc, run: Runs) -> None:
 
 def test_pending_objects_that_nobody_names(bmc: Bmc, run: Runs) -> None:
     bmc.settings = None
-    with pytest.raises(BmcError, match="does not say where settings"):
+    with pytest.raises(BmcError, match="gives no link to its pending settings"):
         run(nps="4")
     bmc.answers["GET", f"{BIOS}/Pending"] = [
         (200, {"Attributes": {}, "@Redfish.SettingsApplyTime": {"ApplyTime@Redfish.AllowableValues": ["OnReset"]}}, {})
     ]
     bmc.apply_times = []
     with bmc.client() as client:
-        machine = look(client)
-    assert (machine.target, machine.apply_times) == (f"{BIOS}/Pending", ["OnReset"])
+        machine = read_machine_settings_and_jobs(client)
+    assert (machine.settings_path, machine.apply_times) == (f"{BIOS}/Pending", ["OnReset"])

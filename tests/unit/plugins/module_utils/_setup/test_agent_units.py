@@ -18,13 +18,13 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import agent
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import STARTED_BY, Agent
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import agent_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import STARTED_BY, AgentUnits
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import files
+from ansible_collections.sovereign.epyc.tests.unit.fakes.host_tools import files
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 
 ASKED = {"bind": "10.0.0.11:8407", "allow": ["10.0.0.2", "10.0.1.0/24"], "untuned": "50%", "unknown": "100%"}
@@ -33,14 +33,14 @@ ASKED = {"bind": "10.0.0.11:8407", "allow": ["10.0.0.2", "10.0.1.0/24"], "untune
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, STARTED_BY)
-    monkeypatch.setattr(units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run_command", fake.run)
     return fake
 
 
 def run(systemd: Systemd, asked: dict[str, Any] | None, check: bool = False, cpus: str = "0-3") -> Outcome:
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
-    return converge([Agent(asked, "/x.prom", 900.0, cpus, root)], ledger, check)
+    return converge_knobs([AgentUnits(asked, "/x.prom", 900.0, cpus, root)], ledger, check)
 
 
 def test_it_listens_and_a_second_run_asks_once(systemd: Systemd) -> None:
@@ -87,7 +87,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
     systemd.asked()
     checked = run(systemd, None, check=True)
     assert files(systemd) == there
-    assert run(systemd, None).diff() == checked.diff()
+    assert run(systemd, None).to_diff() == checked.to_diff()
     assert files(systemd) == before and "active" not in systemd.active.values()
     assert f"stop {SOCKET} {SERVICE}" in systemd.asked()
     assert run(systemd, None).changes == []
@@ -97,7 +97,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
 def test_a_socket_that_was_stopped_is_found_and_started(systemd: Systemd) -> None:
     run(systemd, ASKED)
     systemd.run(["systemctl", "stop", SOCKET])
-    assert run(systemd, ASKED).diff()["before"] == {f"engine:{SOCKET}/active": "inactive"}
+    assert run(systemd, ASKED).to_diff()["before"] == {f"host_tool:{SOCKET}/active": "inactive"}
     assert systemd.active[SOCKET] == "active"
 
 
@@ -123,8 +123,8 @@ def test_on_the_loopback_it_needs_no_list(systemd: Systemd) -> None:
         ({"bind": "10.0.0.300:8407"}, "say an address and a port"),
         ({"bind": "10.0.0.1:70000"}, "say an address and a port"),
         ({"bind": "10.0.0.1:1\nExecStart=x"}, "say an address and a port"),
-        ({"allow": []}, "where everyone could ask: name the gateways in agent_allow"),
-        ({"bind": "*:8407", "allow": []}, "where everyone could ask"),
+        ({"allow": []}, "where every host could connect: name the gateways in agent_allow"),
+        ({"bind": "*:8407", "allow": []}, "where every host could connect"),
         ({"allow": ["gateway-01"]}, "agent_allow has 'gateway-01': say addresses or networks"),
         ({"untuned": "half"}, "agent_untuned is 'half': say a share from 0% to 100%, or out"),
         ({"unknown": "101%"}, "agent_unknown is '101%': say a share"),
@@ -148,9 +148,9 @@ def test_it_runs_on_the_cpus_for_the_system(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path)
     store = Store(str(tmp_path))
     intent = {"housekeeping": {"cores": 1, "per": "node"}}
-    given = agent.housekeeping(Host(tree.fs, intent), store, intent)
+    given = agent_units.format_planned_housekeeping_cpus(Host(tree.fs, intent), store, intent)
     assert given
-    store.save("desired.json", {"intent": intent, "requests": {}})
-    assert agent.housekeeping(Host(tree.fs), store, None) == given
-    store.save("desired.json", {"intent": {"housekeeping": {"cores": 99, "per": "node"}}, "requests": {}})
-    assert agent.housekeeping(Host(tree.fs), store, None) == ""
+    store.save_document("desired.json", {"intent": intent, "requests": {}})
+    assert agent_units.format_planned_housekeeping_cpus(Host(tree.fs), store, None) == given
+    store.save_document("desired.json", {"intent": {"housekeeping": {"cores": 99, "per": "node"}}, "requests": {}})
+    assert agent_units.format_planned_housekeeping_cpus(Host(tree.fs), store, None) == ""

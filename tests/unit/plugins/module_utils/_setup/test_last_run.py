@@ -14,20 +14,20 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import (
-    COMMAND,
-    ENABLED,
-    ENGINE,
-    SERVICE,
+    BOOT_SERVICE,
+    BOOT_SERVICE_LINK,
+    HOST_TOOL,
+    HOST_TOOL_FOLDER,
     UNIT_FOLDER,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run, prerequisites
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import (
     BOOTED,
-    DIFFERS,
+    DIFFERENCE_REASONS,
     DRIFTED,
     FAILED,
     FILE,
@@ -42,7 +42,7 @@ INTENT = {"draft": {"ccds": 1}}
 REQUESTS = {"sysfs/numa": {"numa_balancing": False}}
 OTHER_REQUESTS = {"sysfs/other": {"numa_balancing": False}}
 WATCH = "sovereign-epyc-watch.service"
-CODE = f"{ENGINE}/sovereign_epyc/_knob.py"
+CODE = f"{HOST_TOOL_FOLDER}/sovereign_epyc/_knob.py"
 DROP_IN = f"{UNIT_FOLDER}/sovereign-epyc.service.d/more.conf"
 
 
@@ -57,7 +57,7 @@ class Systemd:
         self.stopped = ""
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
-        states = {name: self.boot if name == SERVICE else self.active for name in names}
+        states = {name: self.boot if name == BOOT_SERVICE else self.active for name in names}
         states.update({self.stopped: "inactive"} if self.stopped in states else {})
         return {name: {"ActiveState": states[name], "NeedDaemonReload": self.reload} for name in names}
 
@@ -68,10 +68,12 @@ class Systemd:
 @pytest.fixture
 def systemd(monkeypatch: pytest.MonkeyPatch) -> Systemd:
     system = Systemd()
-    monkeypatch.setattr(units, "show", system.show)
-    monkeypatch.setattr(units, "systemctl", system.run)
+    monkeypatch.setattr(managed_units, "read_unit_properties", system.show)
+    monkeypatch.setattr(managed_units, "run_systemctl", system.run)
     monkeypatch.setattr(
-        prerequisites, "missing", lambda packages, debian: [name for name in packages if name in system.missing]
+        prerequisites,
+        "list_missing_packages",
+        lambda packages, debian: [name for name in packages if name in system.missing],
     )
     return system
 
@@ -86,21 +88,25 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     host.put("/etc/os-release", 'ID=debian\nVERSION_ID="13"')
     host.put(prerequisites.FILE, f"{prerequisites.HEAD}msr")
     host.put("/sys/module/msr/refcnt", 0)
-    host.put(COMMAND, "launch")
+    host.put(HOST_TOOL, "launch")
     host.put(CODE, "code")
     for name in ("sovereign-epyc.service", WATCH):
         host.put(f"{UNIT_FOLDER}/{name}", "[Unit]")
-    host.put(ENABLED, "[Unit]")
+    host.put(BOOT_SERVICE_LINK, "[Unit]")
     host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
     store = Store(str(tmp_path))
-    Ledger(store, host.fs).begin()
-    store.save("desired.json", {"intent": {}, "requests": REQUESTS})
-    assert last_run.remember(store, last_run.state(Host(host.fs), store, "asked"), INTENT, check=False)
+    Ledger(store, host.fs).ensure_files()
+    store.save_document("desired.json", {"intent": {}, "requests": REQUESTS})
+    assert last_run.save_state_and_intent_of_run(
+        store, last_run.read_host_state_to_save(Host(host.fs), store, "asked"), INTENT, check=False
+    )
     return host
 
 
 def told(tree: hosts.Host, inputs: str = "asked") -> dict[str, Any]:
-    return last_run.look(tree.fs, Store(str(tree.root), read_only=True), inputs, ["kmod"]).to_dict()
+    return last_run.check_whether_site_play_may_be_skipped(
+        tree.fs, Store(str(tree.root), read_only=True), inputs, ["kmod"]
+    ).to_dict()
 
 
 def look(tree: hosts.Host, inputs: str = "asked") -> str:
@@ -126,7 +132,9 @@ def test_a_look_brings_the_facts_of_the_plan(tree: hosts.Host) -> None:
 
 def test_without_an_intent_there_are_no_facts(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
-    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), {}, check=False)
+    last_run.save_state_and_intent_of_run(
+        store, last_run.read_host_state_to_save(Host(tree.fs), store, "asked"), {}, check=False
+    )
     assert "ansible_facts" not in told(tree)
 
 
@@ -140,12 +148,14 @@ def test_a_look_remarks_what_each_layer_would(tree: hosts.Host) -> None:
 
 def test_what_is_remembered_is_written_once_and_not_by_a_check(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
-    found = last_run.state(Host(tree.fs), store, "asked")
-    assert last_run.remember(store, found, INTENT, check=False) is False
+    found = last_run.read_host_state_to_save(Host(tree.fs), store, "asked")
+    assert last_run.save_state_and_intent_of_run(store, found, INTENT, check=False) is False
     other = {**found, "inputs": "other"}
-    assert last_run.remember(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
-    assert store.load(FILE) == {**found, "intent": INTENT}
-    assert found.keys() == DIFFERS.keys()
+    assert (
+        last_run.save_state_and_intent_of_run(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
+    )
+    assert store.load_document(FILE) == {**found, "intent": INTENT}
+    assert found.keys() == DIFFERENCE_REASONS.keys()
 
 
 def test_a_host_without_a_run(tree: hosts.Host) -> None:
@@ -154,27 +164,29 @@ def test_a_host_without_a_run(tree: hosts.Host) -> None:
 
 
 def test_other_inputs(tree: hosts.Host) -> None:
-    assert look(tree, "something else") == DIFFERS["inputs"]
+    assert look(tree, "something else") == DIFFERENCE_REASONS["inputs"]
 
 
 #: What one may change by hand, by the reason that is then told.
 CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
-    DIFFERS["stored"]: [
-        lambda tree, systemd: Store(str(tree.root)).save("desired.json", {"intent": {}, "requests": OTHER_REQUESTS})
+    DIFFERENCE_REASONS["stored"]: [
+        lambda tree, systemd: Store(str(tree.root)).save_document(
+            "desired.json", {"intent": {}, "requests": OTHER_REQUESTS}
+        )
     ],
-    DIFFERS["system"]: [
+    DIFFERENCE_REASONS["system"]: [
         lambda tree, systemd: tree.put("/proc/sys/kernel/osrelease", "6.12.2-amd64"),
         lambda tree, systemd: tree.put("/etc/os-release", 'ID=debian\nVERSION_ID="14"'),
     ],
-    DIFFERS["firmware"]: [lambda tree, systemd: tree.put("/sys/devices/system/cpu/smt/active", 1)],
+    DIFFERENCE_REASONS["firmware"]: [lambda tree, systemd: tree.put("/sys/devices/system/cpu/smt/active", 1)],
     UNLOADED: [
         lambda tree, systemd: (tree.root / "sys/module/msr/refcnt").unlink() or (tree.root / "sys/module/msr").rmdir()
     ],
     MISSING: [lambda tree, systemd: systemd.missing.append("kmod")],
-    DIFFERS["files"]: [
+    DIFFERENCE_REASONS["files"]: [
         lambda tree, systemd: tree.put(CODE, "edited"),
-        lambda tree, systemd: tree.drop(COMMAND),
-        lambda tree, systemd: tree.put(f"{ENGINE}/sovereign_epyc/_new.py", ""),
+        lambda tree, systemd: tree.drop(HOST_TOOL),
+        lambda tree, systemd: tree.put(f"{HOST_TOOL_FOLDER}/sovereign_epyc/_new.py", ""),
         lambda tree, systemd: tree.put(DROP_IN, "[Service]"),
         lambda tree, systemd: (tree.root / CODE.lstrip("/")).chmod(0o600),
     ],
@@ -209,7 +221,9 @@ def test_what_was_wrong_already_when_the_run_ended_is_wrong_all_the_same(
     for change in CHANGES[reason]:
         change(tree, systemd)
     store = Store(str(tree.root))
-    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), INTENT, check=False)
+    last_run.save_state_and_intent_of_run(
+        store, last_run.read_host_state_to_save(Host(tree.fs), store, "asked"), INTENT, check=False
+    )
     assert look(tree) == reason
 
 
@@ -218,7 +232,9 @@ def test_a_socket_that_does_not_listen_is_found(tree: hosts.Host, systemd: Syste
     name = "sovereign-epyc-agent.socket"
     tree.put(f"{UNIT_FOLDER}/{name}", "[Socket]")
     store = Store(str(tree.root))
-    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), INTENT, check=False)
+    last_run.save_state_and_intent_of_run(
+        store, last_run.read_host_state_to_save(Host(tree.fs), store, "asked"), INTENT, check=False
+    )
     assert look(tree) == ""
     systemd.stopped = name
     assert look(tree) == IDLE
@@ -226,23 +242,23 @@ def test_a_socket_that_does_not_listen_is_found(tree: hosts.Host, systemd: Syste
 
 def test_a_boot_service_that_failed_is_run_again_when_all_is_set(systemd: Systemd) -> None:
     """Else checklist and systemd would call the host bad until its next boot."""
-    assert not last_run.prove_boot_service()
+    assert not last_run.rerun_failed_boot_service()
     systemd.boot = "failed"
-    assert last_run.prove_boot_service()
-    assert systemd.restarted == [f"restart {SERVICE}"]
+    assert last_run.rerun_failed_boot_service()
+    assert systemd.restarted == [f"restart {BOOT_SERVICE}"]
 
 
 @pytest.mark.parametrize("boot", [False, True], ids=["now", "at boot"])
 def test_a_setting_that_is_not_as_it_shall_be(tree: hosts.Host, boot: bool) -> None:
     if boot:
-        tree.drop(ENABLED)
+        tree.drop(BOOT_SERVICE_LINK)
     else:
         tree.put("/proc/sys/kernel/numa_balancing", 1)
     assert look(tree) == DRIFTED
 
 
 def test_bytecode_does_not_count(tree: hosts.Host) -> None:
-    tree.put(f"{ENGINE}/sovereign_epyc/__pycache__/_knob.cpython-313.pyc", "")
+    tree.put(f"{HOST_TOOL_FOLDER}/sovereign_epyc/__pycache__/_knob.cpython-313.pyc", "")
     assert look(tree) == ""
 
 
@@ -269,11 +285,13 @@ class Boot:
         options: dict[str, Any] = {"parameters": ["nohz_full=1-3"], "absent": ["splash"]}
         boots.run(self.loader, boots.knob(self.loader, *options["parameters"], absent=options["absent"]))
         requests = {**REQUESTS, "cmdline/cmdline": options}
-        self.store.save("desired.json", {"intent": {}, "requests": requests})
+        self.store.save_document("desired.json", {"intent": {}, "requests": requests})
         self.remember()
 
     def remember(self) -> None:
-        last_run.remember(self.store, last_run.state(Host(self.tree.fs), self.store, "asked"), {}, check=False)
+        last_run.save_state_and_intent_of_run(
+            self.store, last_run.read_host_state_to_save(Host(self.tree.fs), self.store, "asked"), {}, check=False
+        )
 
 
 @pytest.fixture
@@ -299,7 +317,7 @@ def test_after_the_reboot_nothing_waits(tree: hosts.Host, boot: Boot) -> None:
 
 def test_a_kernel_that_was_started_with_others_is_news(tree: hosts.Host, boot: Boot) -> None:
     tree.put("/proc/cmdline", "quiet nohz_full=1-2")
-    assert look(tree) == DIFFERS[BOOTED]
+    assert look(tree) == DIFFERENCE_REASONS[BOOTED]
     boot.remember()
     assert look(tree) == ""
 

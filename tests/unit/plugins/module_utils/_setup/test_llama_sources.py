@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Abse
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.llama_sources import find_refusals
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.llama_sources import find_unavailable_llama_sources
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
 
@@ -46,37 +46,37 @@ class Machine(hosts.Host):
         self.lists = LISTS
         self.calls: list[str] = []
 
-    def attempt(self, command: Sequence[str], dummy: float | None = None) -> host_command.Done:
+    def attempt(self, command: Sequence[str], dummy: float | None = None) -> host_command.CommandResult:
         self.calls.append(" ".join(command))
         if command[0] == "dpkg-query":
             there = [name for name in command if name in self.installed]
-            return host_command.Done(1, "".join(f"{name} installed\n" for name in there), "")
+            return host_command.CommandResult(1, "".join(f"{name} installed\n" for name in there), "")
         assert command[0] == "apt-cache"
         if command[-1] == "policy":
-            return host_command.Done(0, self.lists, "")
+            return host_command.CommandResult(0, self.lists, "")
         version = self.candidates.get(command[-1])
         lines = f"{command[-1]}:\n  Installed: (none)\n  Candidate: {version}\n  Version table:\n"
-        return host_command.Done(0, lines if version else "", "")
+        return host_command.CommandResult(0, lines if version else "", "")
 
     def refusals(self, **more: Any) -> list[str]:
         nothing = {"install": "binary", "packages": [], "archive": None, "checksum": None, "models": []}
         store = Store(str(self.root), read_only=True)
         sources = {"hub_needs_token": False, **nothing, **more}
-        return find_refusals(sources, KernelFS(str(self.root), read_only=True), store)
+        return find_unavailable_llama_sources(sources, KernelFS(str(self.root), read_only=True), store)
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
-    monkeypatch.setattr(host_command, "attempt", made.attempt)
+    monkeypatch.setattr(host_command, "try_command", made.attempt)
     return made
 
 
 @pytest.mark.parametrize("package", ["llama.cpp", "virtual"])
 def test_a_package_that_no_source_has_is_refused(machine: Machine, package: str) -> None:
     assert machine.refusals(install="package", packages=[package]) == [
-        f"There is no package {package} in the package sources of Debian 12.11. Set llama_install to source or binary, "
-        "or llama_package to the package that has the server."
+        f"There is no package {package} in the package sources of Debian 12.11. Set epyc_llama_install to source or "
+        "binary, or epyc_llama_package to the package that has the server."
     ]
     asked = [call for call in machine.calls if call.startswith("apt-cache")]
     assert all("Dir::Cache::pkgcache= " in call and "Dir::Cache::srcpkgcache= " in call for call in asked), "no cache"
@@ -89,8 +89,8 @@ def test_packages_that_can_be_had_are_not_refused(machine: Machine) -> None:
     assert machine.refusals(packages=["cmake", "g++", "make"], **source) == []
     (refusal,) = machine.refusals(packages=["gcc-c++"], **source)
     assert refusal == (
-        "There is no package gcc-c++ in the package sources of Debian 12.11, and llama_build_packages names it. Name "
-        "the package that has the tool, or install the tool."
+        "There is no package gcc-c++ in the package sources of Debian 12.11, and epyc_llama_build_packages names it. "
+        "Name the package that has the tool, or install the tool."
     )
 
 
@@ -100,25 +100,25 @@ def test_what_nobody_knows_of_packages_is_not_refused(machine: Machine, monkeypa
     machine.lists = NO_LISTS
     assert machine.refusals(**wanted) == []
 
-    def absent(command: Sequence[str], dummy: float | None = None) -> host_command.Done:
+    def absent(command: Sequence[str], dummy: float | None = None) -> host_command.CommandResult:
         raise Absent(f"there is no {command[0]}")
 
-    monkeypatch.setattr(host_command, "attempt", absent)
+    monkeypatch.setattr(host_command, "try_command", absent)
     assert machine.refusals(**wanted) == []
     machine.put("/etc/os-release", ROCKY)
-    monkeypatch.setattr(host_command, "attempt", lambda *dummy: pytest.fail("it was asked"))
+    monkeypatch.setattr(host_command, "try_command", lambda *dummy: pytest.fail("it was asked"))
     assert machine.refusals(**wanted) == []
 
 
 def test_sources_that_are_not_named_or_not_there_are_refused(machine: Machine) -> None:
     assert machine.refusals(install="source") == [
-        "llama_install is source, and llama_source_archive is not set. Set it to the URL of an archive of llama.cpp, "
-        "or its path on the host.",
-        "llama_install is source, and llama_source_checksum is not set. Set it to the checksum of that archive, as "
-        "sha256:HEX.",
+        "epyc_llama_install is source, and epyc_llama_source_archive is not set. Set it to the URL of an archive of "
+        "llama.cpp, or its path on the host.",
+        "epyc_llama_install is source, and epyc_llama_source_checksum is not set. Set it to the checksum of that "
+        "archive, as sha256:HEX.",
     ]
     (refusal,) = machine.refusals(install="source", archive="/nonexistent/a.tar.gz", checksum=SUM)
-    assert refusal.startswith("There is no file /nonexistent/a.tar.gz on the host (llama_source_archive).")
+    assert refusal.startswith("There is no file /nonexistent/a.tar.gz on the host (epyc_llama_source_archive).")
 
 
 def model(path: str, url: str | None, checksum: str = "", hub: bool = False) -> dict[str, Any]:
@@ -131,9 +131,9 @@ def test_models_are_refused_by_their_place_in_the_inventory_all_at_once(machine:
         url = f"{server.url}/m.gguf"
         asked = [(url, SUM), (url, ""), (None, ""), ("file:///x", "")]
         refusals = machine.refusals(models=[model(f"{folder}/{n}.gguf", *one) for n, one in enumerate(asked)])
-    places = ["llama_models[1].checksum,", "llama_models[3].url,"]
+    places = ["epyc_llama_models[1].checksum,", "epyc_llama_models[3].url,"]
     assert [refusal.partition(" ")[0] for refusal in refusals] == places
-    assert refusals[0].startswith(f"llama_models[1].checksum, of {folder}/1.gguf: {url} is not taken without")
+    assert refusals[0].startswith(f"epyc_llama_models[1].checksum, of {folder}/1.gguf: {url} is not taken without")
     assert not folder.exists()
 
 

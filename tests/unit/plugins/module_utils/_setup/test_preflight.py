@@ -14,13 +14,13 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import digest_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import compute_sha256
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned as planning
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model_file
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import preflight
 from ansible_collections.sovereign.epyc.plugins.modules.epyc_preflight import SPEC
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
@@ -38,8 +38,8 @@ class Machine:
         self.server = str(tree.root / "llama-server")
         self.store = Store(str(tree.root))
         (tree.root / "run/systemd/system").mkdir(parents=True)
-        monkeypatch.setattr(planning, "show", lambda names: {})
-        monkeypatch.setattr(instances.server_probe, "capabilities", self.refuse_server)
+        monkeypatch.setattr(planning, "read_unit_properties", lambda names: {})
+        monkeypatch.setattr(probe, "probe_capabilities", self.refuse_server)
 
     def refuse_server(self, binary: str, walls: object) -> None:
         raise BadRequest(f"{binary} does not answer to --help, exit code 1")
@@ -47,7 +47,7 @@ class Machine:
     def refusals(self, *layers: str, **asked: Any) -> list[str]:
         params = {**NOTHING, "intent": INTENT, "layers": list(layers), **asked}
         fs = KernelFS(str(self.tree.root), read_only=True)
-        return preflight.Preflight(params, Host(fs, params["intent"]), Ledger(self.store, fs)).run()
+        return preflight.Preflight(params, Host(fs, params["intent"]), Ledger(self.store, fs)).find_refusals_of_layers()
 
     def of_instance(self, *layers: str, **asked: Any) -> list[str]:
         """Return the refusals where one instance is asked for, whose server will be installed."""
@@ -83,7 +83,7 @@ def test_without_systemd_only_what_needs_none_can_be_had(machine: Machine) -> No
 
 
 def test_a_container_is_told_which_layers_belong_to_its_host(machine: Machine) -> None:
-    machine.tree.put(preflight.CONTAINER, "lxc")
+    machine.tree.put(preflight.CONTAINER_FILE, "lxc")
     assert machine.refusals("base") == []
     (refusal,) = machine.refusals("base", "irq", "cat")
     assert "is a container" in refusal and "leave irq, cat out of epyc_steps" in refusal
@@ -127,7 +127,7 @@ def test_all_instances_are_refused_at_once(machine: Machine) -> None:
         "Instance chat: An instance has no option 'modell'; did you mean model?",
         "Instance third: port is '80'; say a whole number from 1024 to 65535.",
         f"Instance code: {machine.server} does not answer to --help, exit code 1",
-        f"Instance code: port {taken} of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which. Give the "
+        f"Instance code: port {taken} of 127.0.0.1 is taken by another program; 'ss -ltnp' shows which. Give the "
         "instance another port, or stop that program.",
         MISSING.replace("chat", "code"),
     ]
@@ -152,7 +152,7 @@ def test_the_command_that_units_call_comes_with_another_layer(machine: Machine) 
 
 def test_a_model_that_must_be_there_is_refused_though_no_instance_has_it(machine: Machine) -> None:
     (refusal,) = machine.refusals("llama", instances=[], present=["/none.gguf"])
-    assert refusal.startswith("llama_models: there is no file /none.gguf on the host.")
+    assert refusal.startswith("epyc_llama_models: there is no file /none.gguf on the host.")
 
 
 def test_a_server_that_is_there_is_compared_with_its_checksum(machine: Machine) -> None:
@@ -160,8 +160,8 @@ def test_a_server_that_is_there_is_compared_with_its_checksum(machine: Machine) 
     assert machine.refusals("llama", **asked) == [], "it may be installed later"
     Path(machine.server).write_text("a server")
     (refusal,) = machine.refusals("llama", **asked)
-    assert "and llama_checksum says sha256:aaaa" in refusal
-    assert machine.refusals("llama", **{**asked, "binary_checksum": f"sha256:{digest_of(machine.server)}"}) == []
+    assert "and epyc_llama_checksum says sha256:aaaa" in refusal
+    assert machine.refusals("llama", **{**asked, "binary_checksum": f"sha256:{compute_sha256(machine.server)}"}) == []
 
 
 def test_a_server_that_will_be_built_is_not_asked(machine: Machine) -> None:
@@ -188,7 +188,7 @@ def test_what_an_earlier_layer_changes_is_not_known_yet(
     """Memory and CPUs that will be others when the instance starts refuse nothing."""
     machine.tree.put("/sys/devices/system/cpu/smt/control", "on")
     seen = []
-    monkeypatch.setattr(preflight.instances, "knobs_of", lambda *given: seen.append(given[-1]))
+    monkeypatch.setattr(preflight.instances, "build_knobs", lambda *given: seen.append(given[-1]))
     assert machine.of_instance(*layers, **asked) == []
     assert [one.placement for one in seen] == [pending]
 
@@ -196,13 +196,13 @@ def test_what_an_earlier_layer_changes_is_not_known_yet(
 def test_a_fetched_model_is_known_by_its_digest(machine: Machine) -> None:
     path = str(machine.tree.root / "m.gguf")
     Path(path).write_text("a model")
-    digest = digest_of(path)
+    digest = compute_sha256(path)
     right, other = ([f"sha256:{one}"] for one in (digest, "a" * 64))
-    is_as_verified = model_file.is_as_verified
+    is_as_verified = model_file.has_stored_requested_digests
     assert not is_as_verified(machine.store, {"path": path, "checksum": right}), "nobody has read it yet"
-    row = {"stamp": model_file.stamp(path), "sha256": digest}
-    with machine.store.lock():
-        machine.store.save(model_file.KNOWN, {"files": {path: row}, "parts": {}})
+    row = {"stamp": model_file.read_file_stamp(path), "sha256": digest}
+    with machine.store.hold_lock():
+        machine.store.save_document(model_file.FACTS_FILE, {"files": {path: row}, "parts": {}})
     assert is_as_verified(machine.store, {"path": path, "checksum": right})
     assert is_as_verified(machine.store, {"path": path, "checksum": ["server"]})
     assert not is_as_verified(machine.store, {"path": path, "checksum": other}), "another one will be fetched"

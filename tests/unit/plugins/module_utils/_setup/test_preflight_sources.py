@@ -28,7 +28,7 @@ def test_sources_are_refused_with_what_else_is_refused_of_instances(
     models = [{"path": "/nonexistent/m.gguf", "url": url, "checksum": [], "size": None, "hub": False}]
     sources = {**SOURCES, "archive": "/a.tar.gz", "checksum": "x", "models": models, "hub_needs_token": False}
     archive, model, other = machine.of_instance(sources=sources, fetched=[], present=[])
-    assert archive.startswith("There is no file /a.tar.gz on the host (llama_source_archive).")
-    assert model.startswith(f"llama_models[0].checksum, of /nonexistent/m.gguf: {url} is not taken without")
+    assert archive.startswith("There is no file /a.tar.gz on the host (epyc_llama_source_archive).")
+    assert model.startswith(f"epyc_llama_models[0].checksum, of /nonexistent/m.gguf: {url} is not taken without")
     assert other.startswith("Instance chat: /none.gguf cannot be read")
     assert machine.refusals("base", sources=sources) == [], "the layer llama does not run"

@@ -18,8 +18,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Abse
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import prerequisites
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.prerequisites import FILE, Prerequisites
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
@@ -28,7 +28,7 @@ KERNEL = "6.1.0-37-amd64"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nVERSION_ID="12"\nID=debian'
 UBUNTU = 'NAME="Ubuntu"\nVERSION_ID="24.04"\nID=ubuntu\nID_LIKE=debian'
 ROCKY = 'NAME="Rocky Linux"\nVERSION_ID="9.4"\nID="rocky"\nID_LIKE="rhel centos fedora"'
-TEXT = "# Written by the role sovereign.epyc.prerequisites.\ncpuid\nmsr\n"
+TEXT = "# Written by the role sovereign.epyc.epyc_prerequisites.\ncpuid\nmsr\n"
 ASKED: dict[str, Any] = {
     "distributions": {"Debian": "12", "Ubuntu": "24.04"},
     "kernel": "6.1",
@@ -38,7 +38,7 @@ ASKED: dict[str, Any] = {
 }
 MADE_FOR = (
     "is not what the collection is made for: Debian 12 or Ubuntu 24.04 or later, with kernel 6.1 or later. Set "
-    "prerequisites_allow_unsupported to go on. Nothing was changed."
+    "epyc_prerequisites_allow_unsupported to go on. Nothing was changed."
 )
 
 
@@ -52,7 +52,7 @@ class Machine(hosts.Host):
         self.calls: list[str] = []
         self.code: int | None = None
 
-    def attempt(self, command: Sequence[str]) -> host_command.Done:
+    def attempt(self, command: Sequence[str]) -> host_command.CommandResult:
         self.calls.append(" ".join(command))
         if command[0] == "modprobe":
             return self.modprobe(command)
@@ -60,18 +60,18 @@ class Machine(hosts.Host):
         there = [name for name in names if name in self.installed]
         lost = len(names) - len(there) if command[0] == "rpm" else int(there != names)
         out = "".join(f"{name} installed\n" for name in there)
-        return host_command.Done(lost if self.code is None else self.code, out, "no  such\npackage")
+        return host_command.CommandResult(lost if self.code is None else self.code, out, "no  such\npackage")
 
-    def modprobe(self, command: Sequence[str]) -> host_command.Done:
+    def modprobe(self, command: Sequence[str]) -> host_command.CommandResult:
         name = command[-1]
         if name not in self.loadable:
-            return host_command.Done(1, "", f"modprobe: FATAL: Module {name} not found.")
+            return host_command.CommandResult(1, "", f"modprobe: FATAL: Module {name} not found.")
         folder = self.root / "sys/module" / self.loadable[name]
         if "-r" in command:
             folder.rmdir()
         else:
             folder.mkdir(parents=True)
-        return host_command.Done(0, "", "")
+        return host_command.CommandResult(0, "", "")
 
     def state(self) -> dict[str, object]:
         """Return every file with what is in it, and every folder."""
@@ -80,8 +80,8 @@ class Machine(hosts.Host):
     def run(self, check: bool = False, **changes: Any) -> tuple[Outcome, dict[str, object]]:
         fs = KernelFS(str(self.root), read_only=check)
         knob = Prerequisites(fs, {**ASKED, **changes})
-        outcome = converge([knob], Ledger(Store(str(self.root), read_only=check), fs), check)
-        return outcome, knob.facts()
+        outcome = converge_knobs([knob], Ledger(Store(str(self.root), read_only=check), fs), check)
+        return outcome, knob.module_facts()
 
 
 @pytest.fixture
@@ -91,18 +91,18 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made.put("/etc/debian_version", "12.11")
     made.put("/proc/sys/kernel/osrelease", KERNEL)
     made.put(f"/lib/modules/{KERNEL}/modules.builtin", "kernel/fs/ext4/ext4.ko\nkernel/drivers/a/built-in_one.ko")
-    monkeypatch.setattr(host_command, "attempt", made.attempt)
+    monkeypatch.setattr(host_command, "try_command", made.attempt)
     return made
 
 
 def test_a_bare_host_gets_its_modules_now_and_at_boot(machine: Machine) -> None:
     outcome, facts = machine.run()
-    assert list(outcome.diff()["after"]) == [
+    assert list(outcome.to_diff()["after"]) == [
         "prerequisites:module/cpuid",
         "prerequisites:module/msr",
         f"prerequisites:{FILE}",
     ]
-    assert set(outcome.diff()["before"].values()) == {None}
+    assert set(outcome.to_diff()["before"].values()) == {None}
     file = machine.root / FILE.lstrip("/")
     assert (file.read_text(), file.stat().st_mode & 0o7777, file.stat().st_uid) == (TEXT, 0o644, os.geteuid())
     assert facts == {"distribution": "Debian", "distribution_version": "12.11", "kernel": KERNEL, "missing": []}
@@ -115,16 +115,16 @@ def test_a_bare_host_gets_its_modules_now_and_at_boot(machine: Machine) -> None:
 
 def test_a_check_says_the_same_and_writes_nothing(machine: Machine) -> None:
     before = machine.state()
-    checked = machine.run(check=True)[0].diff()
+    checked = machine.run(check=True)[0].to_diff()
     assert machine.state() == before
     assert not [call for call in machine.calls if call.startswith("modprobe")]
-    assert checked == machine.run()[0].diff()
+    assert checked == machine.run()[0].to_diff()
 
 
 def test_only_what_differs_is_made_again(machine: Machine) -> None:
     machine.run()
     (machine.root / "sys/module/msr").rmdir()
-    assert machine.run()[0].diff() == {
+    assert machine.run()[0].to_diff() == {
         "before": {"prerequisites:module/msr": None},
         "after": {"prerequisites:module/msr": "loaded"},
     }
@@ -134,7 +134,7 @@ def test_only_what_differs_is_made_again(machine: Machine) -> None:
     assert change.before == f"{change.after} 0600 {os.geteuid()}"
     assert file.stat().st_mode & 0o7777 == 0o644
     machine.put(FILE, "msr")
-    assert list(machine.run()[0].diff()["after"]) == [f"prerequisites:{FILE}"]
+    assert list(machine.run()[0].to_diff()["after"]) == [f"prerequisites:{FILE}"]
     assert file.read_text() == TEXT
 
 
@@ -174,8 +174,8 @@ def test_the_database_of_the_distribution_is_asked(
 
 def test_a_removed_package_whose_configuration_stays_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     out = "kmod installed\nnumactl config-files\n"
-    monkeypatch.setattr(host_command, "attempt", lambda command: host_command.Done(0, out, ""))
-    assert prerequisites.missing(["kmod", "numactl"], True) == ["numactl"]
+    monkeypatch.setattr(host_command, "try_command", lambda command: host_command.CommandResult(0, out, ""))
+    assert prerequisites.list_missing_packages(["kmod", "numactl"], True) == ["numactl"]
 
 
 @pytest.mark.parametrize("code", [2, -9])
@@ -186,11 +186,11 @@ def test_a_package_database_that_is_broken_is_no_answer(machine: Machine, code: 
 
 
 def test_where_there_is_no_such_database_the_package_manager_has_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    def attempt(command: Sequence[str]) -> host_command.Done:
+    def attempt(command: Sequence[str]) -> host_command.CommandResult:
         raise Absent("there is no rpm")
 
-    monkeypatch.setattr(host_command, "attempt", attempt)
-    assert prerequisites.missing(["kmod"], False) == ["kmod"]
+    monkeypatch.setattr(host_command, "try_command", attempt)
+    assert prerequisites.list_missing_packages(["kmod"], False) == ["kmod"]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_what_the_collection_is_not_made_for_is_refused(
     assert str(refused.value) == f"{host} {MADE_FOR}"
     assert (machine.state(), machine.calls) == (before, [])
     assert machine.run(allow_unsupported=True)[0].changes
-    assert str(prerequisites.system(machine.fs)) == host
+    assert str(prerequisites.read_distribution_and_kernel(machine.fs)) == host
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_without_modprobe_it_is_named(machine: Machine, monkeypatch: pytest.Monk
 def test_what_is_built_in_counts_and_a_dash_is_an_underscore(machine: Machine) -> None:
     (machine.root / "sys/module/with_dash").mkdir(parents=True)
     outcome = machine.run(modules=["ext4", "built_in-one", "with-dash"])[0]
-    assert list(outcome.diff()["after"]) == [f"prerequisites:{FILE}"]
+    assert list(outcome.to_diff()["after"]) == [f"prerequisites:{FILE}"]
 
 
 def test_an_alias_is_told_from_a_module(machine: Machine) -> None:

@@ -16,9 +16,14 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist, checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.pending_reboot import (
+    ineffective_reboot_reasons,
+    parameters_restored_at_next_boot,
+    read_boot_id_and_parameters,
+    waits_for_reboot_messages,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, hosts
 
 SHOW = {
@@ -54,7 +59,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
         assert words[:3] == ["env", "TZ=UTC", "systemctl"]
         return "Tue 2026-11-24 18:26:44 UTC\n"
 
-    monkeypatch.setattr(boot_service.command, "run", run)
+    monkeypatch.setattr(boot_service.command, "run_command", run)
     host = hosts.small(tmp_path)
     host.put("/proc/cmdline", "ro")
     host.put("/sys/devices/system/cpu/isolated", "")
@@ -63,15 +68,15 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
 
 def check(tree: hosts.Host, verdicts: list[Verdict], **expected: Any) -> dict[str, Item]:
     rules = {"bios": {}, "layers": [], "units": {}, "allow_pending_reboot": False, **expected}
-    run, host = boot_service.state(tree.fs), Host(tree.fs)
-    survey = Survey(host, [*verdicts, *judge.away(host)])
-    return {item.name: item for item in checklist.Checklist(**rules).check(survey, run)}
+    run, host = boot_service.read_boot_service_state(tree.fs), Host(tree.fs)
+    survey = Survey(host, [*verdicts, *judge.judge_roles_with_offline_cpus(host)])
+    return {item.name: item for item in checklist.Checklist(**rules).check_host(survey, run)}
 
 
 def test_a_bare_host_is_asked_nothing(tree: hosts.Host) -> None:
     items = check(tree, [])
     assert {name for name, item in items.items() if item.verdict != "unasked"} == {"boot_service"}
-    assert checklist_items.complaints(list(items.values())) == []
+    assert checklist_items.messages_of_unclean_items(list(items.values())) == []
 
 
 def test_a_memory_module_that_failed_is_missed(tree: hosts.Host) -> None:
@@ -118,19 +123,19 @@ def test_unknown_is_not_fine(tree: hosts.Host) -> None:
         verdict("msr:0xc0000108[1]/cpu3", "1", None, live="unknown", persistent="unknown", reason="CPU 3 is offline")
     ]
     item = check(tree, rows)["msr"]
-    assert (item.verdict, item.clean) == ("unknown", False)
+    assert (item.verdict, item.is_clean) == ("unknown", False)
     assert item.sentence.startswith("prefetcher l1_stride, CPU 3: unknown: CPU 3 is offline. ")
 
 
 def test_what_a_host_cannot_have_comes_with_no_advice_that_cannot_help(tree: hosts.Host) -> None:
     gone = verdict("msr:", None, None, live="unknown", persistent="unknown", supported=False, reason="Locked down.")
     item = check(tree, [gone])["msr"]
-    assert (item.verdict, item.clean) == ("unsupported", False)
+    assert (item.verdict, item.is_clean) == ("unsupported", False)
     assert item.sentence == (
         "not supported here: Locked down. No command gives a host what it cannot have: change what the inventory asks "
         "for."
     )
-    assert checklist_items.render([item]).splitlines() == [
+    assert checklist_items.render_checklist([item]).splitlines() == [
         f"UNSUPPORTED prefetchers  {item.sentence}",
         "1 items: 0 ok, 0 wrong, 0 unknown, 1 unsupported",
     ]
@@ -156,7 +161,9 @@ def test_a_parameter_that_waits_for_a_reboot(tree: hosts.Host, allowed: bool, ex
         "boot parameter, nohz_full: found nothing, wanted 1-3, which waits for a reboot. Run reboot.yml -e "
         "epyc_reboot_ok=true."
     )
-    assert checklist.waiting(rows) == ["cmdline:nohz_full is nothing and should be 1-3, which waits for a reboot"]
+    assert waits_for_reboot_messages(tree.fs, rows) == [
+        "cmdline:nohz_full is nothing and should be 1-3, which waits for a reboot"
+    ]
 
 
 def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
@@ -168,7 +175,7 @@ def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
 
 
 def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
-    assert not judge.waits(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
+    assert not judge.waits_for_reboot(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +242,7 @@ def test_a_host_without_systemd_is_unknown(tree: hosts.Host, monkeypatch: pytest
     def refuse(words: object) -> str:
         raise TuningError("'systemctl show' failed.")
 
-    monkeypatch.setattr(boot_service.command, "run", refuse)
+    monkeypatch.setattr(boot_service.command, "run_command", refuse)
     item = check(tree, [])["boot_service"]
     assert (item.verdict, item.sentence) == ("unknown", "'systemctl show' failed.")
 
@@ -245,7 +252,7 @@ def test_a_role_without_some_of_its_cpus_is_wrong(tree: hosts.Host) -> None:
     assert "cpus" not in check(tree, [])
     tree.offline("5-7")
     item = check(tree, [])["cpus"]
-    assert (item.verdict, item.clean) == ("wrong", False)
+    assert (item.verdict, item.is_clean) == ("wrong", False)
     assert "verify is without CPU 5-7, which is offline. Bring each back with " in item.sentence
     assert item.sentence.endswith(" Run 'chcpu --enable 5-7' on the host.")
 
@@ -328,7 +335,7 @@ def test_only_its_own_tasks_run_on_a_partition(tree: hosts.Host) -> None:
 
 def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
     items = check(tree, [verdict("resctrl:draft/L3/2", "f", "ff")], bios={"nps": "NPS4", "smt": "on"})
-    page = checklist_items.render(list(items.values())).splitlines()
+    page = checklist_items.render_checklist(list(items.values())).splitlines()
     assert page[0] == "ok       NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
     assert page[1].startswith("WRONG    SMT  ")
     assert page[-1] == "13 items: 2 ok, 2 wrong, 0 unknown, 9 unasked"
@@ -341,7 +348,21 @@ def test_a_restored_host_needs_no_boot_service_and_may_wait_for_a_reboot(
     monkeypatch.setitem(SHOW, "LoadState", "not-found")
     assert check(tree, [])["boot_service"].verdict == "unasked"
     assert check(tree, [verdict("sysfs:numa_balancing", "0", "0")])["boot_service"].verdict == "wrong"
-    assert checklist.taken_back(tree.fs, []) == []
+    assert parameters_restored_at_next_boot(tree.fs, []) == []
     tree.put("/run/sovereign-epyc/waits-for-reboot", "isolcpus\nnohz_full")
     asked = [verdict("cmdline:nohz_full", "1", "1")]
-    assert checklist.taken_back(tree.fs, asked) == ["cmdline:isolcpus was put back, which waits for a reboot"]
+    assert parameters_restored_at_next_boot(tree.fs, asked) == ["isolcpus"]
+    assert waits_for_reboot_messages(tree.fs, asked) == ["cmdline:isolcpus was put back, which waits for a reboot"]
+
+
+def test_a_reboot_has_an_effect_where_the_boot_and_the_restored_parameters_changed(tree: hosts.Host) -> None:
+    tree.put("/run/sovereign-epyc/waits-for-reboot", "isolcpus\nmem-encrypt\nquiet")
+    tree.put("/proc/cmdline", "ro isolcpus=1-3 mem_encrypt=on")
+    tree.put("/proc/sys/kernel/random/boot_id", "first")
+    before = read_boot_id_and_parameters(tree.fs, [])
+    assert ineffective_reboot_reasons(before, before) == ["It has not rebooted: its boot id is still that from before."]
+    tree.put("/proc/sys/kernel/random/boot_id", "second")
+    (reason,) = ineffective_reboot_reasons(before, read_boot_id_and_parameters(tree.fs, []))
+    assert reason.startswith("The kernel was started with isolcpus, mem-encrypt as before, which had been put back")
+    tree.put("/proc/cmdline", "ro isolcpus=1 quiet")
+    assert ineffective_reboot_reasons(before, read_boot_id_and_parameters(tree.fs, [])) == []

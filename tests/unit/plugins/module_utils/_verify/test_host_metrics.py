@@ -28,7 +28,7 @@ def test_groups_and_pools(tmp_path: Path) -> None:
     tree.put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "10")
     for name, number in (("nr", 10), ("free", 4), ("surplus", 0)):
         tree.put(f"{POOL}/{name}_hugepages", str(number))
-    found = host_metrics.families(tree.fs)
+    found = host_metrics.read_host_samples_by_metric(tree.fs)
     assert found[host_metrics.OCCUPANCY] == [
         ({"group": "/", "domain": "1"}, 4096),
         ({"group": "verify", "domain": "1"}, 4096),
@@ -36,17 +36,17 @@ def test_groups_and_pools(tmp_path: Path) -> None:
     assert [labels["of"] for labels, dummy in found[host_metrics.BANDWIDTH]] == ["all", "all"]
     of_node = [sample for sample in found[host_metrics.HUGEPAGES] if sample[0]["node"] == "1"]
     assert ({"node": "1", "size": "2MiB", "state": "used"}, 6) in of_node
-    text = metrics.of_host([], {}, found, host_metrics.HELP)
+    text = metrics.render_host_metrics([], {}, found, host_metrics.HELP)
     assert "# TYPE sovereign_epyc_memory_bytes_total counter\n" in text
     assert 'sovereign_epyc_l3_occupancy_bytes{group="verify",domain="1"} 4096\n' in text
 
 
 def test_a_host_without_resctrl_tells_nothing_of_it(tmp_path: Path) -> None:
     tree = hosts.build(tmp_path, l3_per_socket=2, cores_per_l3=2, nodes=2)
-    assert set(host_metrics.families(tree.fs)) <= {host_metrics.INFO, host_metrics.HUGEPAGES}
+    assert set(host_metrics.read_host_samples_by_metric(tree.fs)) <= {host_metrics.INFO, host_metrics.HUGEPAGES}
 
 
 def test_a_host_tells_its_version(tmp_path: Path) -> None:
     tree = hosts.build(tmp_path, l3_per_socket=2, cores_per_l3=2, nodes=2)
-    text = metrics.of_host([], {}, host_metrics.families(tree.fs), host_metrics.HELP)
+    text = metrics.render_host_metrics([], {}, host_metrics.read_host_samples_by_metric(tree.fs), host_metrics.HELP)
     assert f'\nsovereign_epyc_info{{version="{VERSION}"}} 1\n' in text

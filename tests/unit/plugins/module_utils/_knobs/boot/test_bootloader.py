@@ -31,17 +31,17 @@ def boot(tmp_path: Path) -> Boot:
 def test_other_boot_loaders_are_refused_by_name(boot: Boot, path: str, text: str, words: str) -> None:
     boot.tree.put(path, text)
     with pytest.raises(BadRequest, match=words):
-        bootloader.find(boot.tree.fs)
+        bootloader.find_boot_loader(boot.tree.fs)
 
 
 def test_the_boot_loader_is_found(boot: Boot) -> None:
-    assert isinstance(bootloader.find(boot.tree.fs), grub.Grub)
+    assert isinstance(bootloader.find_boot_loader(boot.tree.fs), grub.Grub)
     boot.tree.drop(grub.RESULT)
     with pytest.raises(BadRequest, match="does not boot this host"):
-        bootloader.find(boot.tree.fs)
+        bootloader.find_boot_loader(boot.tree.fs)
     boot.tree.drop(grub.UPDATE)
     boot.tree.put("/etc/os-release", 'PRETTY_NAME="Plan 9"')
     with pytest.raises(BadRequest, match=r"Plan 9 has neither /usr/sbin/update-grub nor grubby"):
-        bootloader.find(boot.tree.fs)
+        bootloader.find_boot_loader(boot.tree.fs)
     boot.tree.put("/usr/sbin/grubby", "")
-    assert isinstance(bootloader.find(boot.tree.fs), grubby.Grubby)
+    assert isinstance(bootloader.find_boot_loader(boot.tree.fs), grubby.Grubby)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError, Unrestored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import dropin, grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import drop_in, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
@@ -42,7 +42,7 @@ def boot(tree: hosts.Host) -> Boot:
 
 def test_a_file_changed_without_update_grub_is_no_peace(boot: Boot) -> None:
     run(boot, knob(boot, "nohz_full=9"))
-    boot.tree.drop(dropin.DROP_IN)
+    boot.tree.drop(drop_in.DROP_IN)
     assert [change.address for change in run(boot, knob(boot, "nohz_full=9")).changes] == ["cmdline:nohz_full"]
     text = boot.tree.fs.read(grub.RESULT)
     boot.tree.put(grub.RESULT, text.replace("nohz_full=9", ""))
@@ -59,7 +59,7 @@ def test_a_grub_cfg_that_does_not_carry_it_is_a_failure_that_changes_nothing(boo
 
 
 def test_a_later_file_that_says_otherwise_is_named(boot: Boot) -> None:
-    boot.tree.put(f"{dropin.FOLDER}/99-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz_full=1"')
+    boot.tree.put(f"{drop_in.FOLDER}/99-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz_full=1"')
     boot([grub.UPDATE])
     before = files(boot)
     with pytest.raises(NotApplied, match=r"grub.d/99-later.cfg, which is read after.*'nohz_full=1 nohz_full=9'"):
@@ -80,7 +80,7 @@ def test_a_grub_cfg_without_a_kernel_is_told_as_that(boot: Boot) -> None:
     boot.kernels = 0
     with pytest.raises(Unrestored, match=r"has no entry of a Linux kernel\. See that /boot is mounted"):
         run(boot, knob(boot, "nohz_full=9"))
-    assert boot.tree.fs.status(dropin.DROP_IN) is None
+    assert boot.tree.fs.read_status(drop_in.DROP_IN) is None
 
 
 # The entry for recovery
@@ -100,13 +100,13 @@ def test_an_entry_for_recovery_that_has_it_all_the_same_is_told(boot: Boot) -> N
 
 def test_a_drop_in_of_before_that_reached_the_entry_for_recovery_is_written_anew(boot: Boot) -> None:
     run(boot, knob(boot, "nohz_full=9"))
-    text = boot.tree.fs.read(dropin.DROP_IN)
+    text = boot.tree.fs.read(drop_in.DROP_IN)
     own = '"${GRUB_CMDLINE_LINUX_DEFAULT:+$GRUB_CMDLINE_LINUX_DEFAULT }"'
     old = text.replace(
         f"GRUB_CMDLINE_LINUX_DEFAULT={own}", 'GRUB_CMDLINE_LINUX="${GRUB_CMDLINE_LINUX:+$GRUB_CMDLINE_LINUX }"'
     )
     assert old != text
-    boot.tree.put(dropin.DROP_IN, old)
+    boot.tree.put(drop_in.DROP_IN, old)
     boot([grub.UPDATE])
     assert "nohz_full=9" in rescue(boot)
     assert run(boot, knob(boot, "nohz_full=9")).changes
@@ -137,33 +137,33 @@ def test_what_may_not_survive_a_power_cut_is_told(boot: Boot) -> None:
 
 def test_an_edit_by_hand_is_drift_and_its_lines_are_named_when_they_go(boot: Boot) -> None:
     run(boot, knob(boot, "nohz_full=9"))
-    text = boot.tree.fs.read(dropin.DROP_IN)
-    boot.tree.put(dropin.DROP_IN, f"{text}\nGRUB_TIMEOUT=30")
+    text = boot.tree.fs.read(drop_in.DROP_IN)
+    boot.tree.put(drop_in.DROP_IN, f"{text}\nGRUB_TIMEOUT=30")
     boot([grub.UPDATE])
     one = knob(boot, "nohz_full=9")
-    wanted = one.wanted()
-    found = one.read(wanted)
+    wanted = one.wanted_settings()
+    found = one.read_settings(wanted)
     assert found == wanted
-    assert [one.same(address, text, found[address]) for address, text in wanted.items()] == [False]
-    assert "changed by hand" in one.doubt("cmdline:nohz_full", "9")
+    assert [one.values_equal(address, text, found[address]) for address, text in wanted.items()] == [False]
+    assert "changed by hand" in one.rewrite_reason("cmdline:nohz_full", "9")
     (remark,) = run(boot, one).remarks
     assert remark == (
-        f"{dropin.DROP_IN} held lines that are not ours, and are gone now: ['GRUB_TIMEOUT=30']. Put yours into another "
-        f"file of {dropin.FOLDER}."
+        f"{drop_in.DROP_IN} held lines that are not ours, and are gone now: ['GRUB_TIMEOUT=30']. Put yours into "
+        f"another file of {drop_in.FOLDER}."
     )
-    assert boot.tree.fs.read(dropin.DROP_IN) == text
+    assert boot.tree.fs.read(drop_in.DROP_IN) == text
 
 
 def test_a_drop_in_changed_by_hand_is_not_guessed_at(boot: Boot) -> None:
     for nonsense in ("{nonsense", "[]", '{"a": 5}'):
-        boot.tree.put(dropin.DROP_IN, f"# owns: {nonsense}")
+        boot.tree.put(drop_in.DROP_IN, f"# owns: {nonsense}")
         with pytest.raises(TuningError, match="changed by hand"):
-            boot.grub.change({"a": "1"})
+            boot.grub.apply_settings({"a": "1"})
 
 
 def test_what_files_print_is_no_parameter(boot: Boot) -> None:
-    boot.tree.put(f"{dropin.FOLDER}/10-talks.cfg", "echo hello=1")
-    assert boot.grub.configured() == {"console": "ttyS0", "quiet": ""}
+    boot.tree.put(f"{drop_in.FOLDER}/10-talks.cfg", "echo hello=1")
+    assert boot.grub.read_configured_settings() == {"console": "ttyS0", "quiet": ""}
 
 
 WORDS = st.sampled_from(
@@ -199,13 +199,19 @@ def test_ours_are_there_once_and_all_others_in_their_order(
         "/etc/default/grub",
         f"GRUB_CMDLINE_LINUX='{gap.join(foreign)}'\nGRUB_CMDLINE_LINUX_DEFAULT='{gap.join(default)}'",
     )
-    tree.put(dropin.DROP_IN, dropin.drop_in(owned))
-    in_both, ordinary = grub.Grub(str(tree.root))._collect(with_ours=True)
+    tree.put(drop_in.DROP_IN, drop_in.render_drop_in(owned))
+    in_both, ordinary = grub.Grub(str(tree.root))._evaluate_config_files(with_drop_in=True)
 
     def others(some: list[str]) -> list[str]:
-        return [word for word in some if cmdline.canonical(cmdline.parse(word)[0]) not in owned]
+        return [
+            word
+            for word in some
+            if cmdline.canonical_parameter_name(cmdline.split_kernel_parameter(word)[0]) not in owned
+        ]
 
-    ours = [word for name, text in owned.items() if text is not None for word in cmdline.words_of(name, text)]
-    assert cmdline.split(in_both) == others(foreign)
-    assert cmdline.split(ordinary) == [*others(default), *ours]
-    assert dropin.owned_by(dropin.drop_in(owned)) == owned
+    ours = [
+        word for name, text in owned.items() if text is not None for word in cmdline.setting_to_parameters(name, text)
+    ]
+    assert cmdline.split_kernel_command_line(in_both) == others(foreign)
+    assert cmdline.split_kernel_command_line(ordinary) == [*others(default), *ours]
+    assert drop_in.parse_owned_settings(drop_in.render_drop_in(owned)) == owned

@@ -27,7 +27,7 @@ root="/dev/mapper/rhel-root"
 
 
 def test_entries_that_grubby_shows() -> None:
-    first, second = grubby.arguments(RECORDED)
+    first, second = grubby.parse_grubby_info(RECORDED)
     assert first[1:2] == ["crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M"]
     assert second == [*first, "$tuned_params"]
 
@@ -49,15 +49,15 @@ def test_entries_that_grubby_shows() -> None:
     ],
 )
 def test_calls_of_grubby(wanted: dict[str, str | None], calls: list[str]) -> None:
-    found = cmdline.settings(grubby.arguments(RECORDED)[0])
-    assert grubby.commands(wanted, found) == [["grubby", "--update-kernel=ALL", call] for call in calls]
+    found = cmdline.parameters_to_settings(grubby.parse_grubby_info(RECORDED)[0])
+    assert grubby.build_grubby_commands(wanted, found) == [["grubby", "--update-kernel=ALL", call] for call in calls]
 
 
 def test_grubby_cannot_set_spaces() -> None:
     with pytest.raises(BadRequest, match="spaces"):
-        grubby.commands({"a": '"b c"'}, {})
+        grubby.build_grubby_commands({"a": '"b c"'}, {})
 
 
 def test_an_entry_that_grubby_left_out_is_a_failure() -> None:
     with pytest.raises(NotApplied, match="not every boot entry"):
-        grubby.Grubby(lambda command: RECORDED).change({"nohz_full": "1-3"})
+        grubby.Grubby(lambda command: RECORDED).apply_settings({"nohz_full": "1-3"})

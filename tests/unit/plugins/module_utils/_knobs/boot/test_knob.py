@@ -13,10 +13,10 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import bootloader, dropin, grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import bootloader, drop_in, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, RestoringKnob
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
     Boot,
@@ -41,7 +41,7 @@ def boot(tree: hosts.Host) -> Boot:
 
 def test_nothing_asked_is_refused(boot: Boot) -> None:
     with pytest.raises(BadRequest, match="Nothing is requested"):
-        knob(boot).wanted()
+        knob(boot).wanted_settings()
 
 
 def test_a_line_that_the_kernel_would_cut_is_refused(boot: Boot) -> None:
@@ -54,14 +54,14 @@ def test_a_line_that_the_kernel_would_cut_is_refused(boot: Boot) -> None:
 def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
     before = files(boot)
     outcome = run(boot, knob(boot, "nohz_full={ccd1}", "console=tty0", "console=ttyS1", absent=["quiet"]))
-    assert outcome.diff()["after"] == {
+    assert outcome.to_diff()["after"] == {
         "cmdline:nohz_full": "8-15",
         "cmdline:console": "console=tty0 console=ttyS1",
         "cmdline:quiet": None,
     }
     assert line(boot).split() == ["root=/dev/vda1", "ro", "nohz_full=8-15", "console=tty0", "console=ttyS1"]
     assert outcome.remarks == [
-        f"console is also set by /etc/default/grub, to 'ttyS0'. {dropin.DROP_IN} takes that out for as long as it is "
+        f"console is also set by /etc/default/grub, to 'ttyS0'. {drop_in.DROP_IN} takes that out for as long as it is "
         "there, also of the entry for recovery."
     ]
     assert run(boot, knob(boot, "nohz_full=8-15")).changes == []
@@ -69,11 +69,11 @@ def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
     run(boot, knob(boot, "nohz-full=9", "new=1"))
     assert line(boot).split() == ["root=/dev/vda1", "ro", "nohz-full=9", "console=tty0", "console=ttyS1", "new=1"]
 
-    facts = knob(boot, "nohz_full=9").facts()
+    facts = knob(boot, "nohz_full=9").module_facts()
     assert facts["reboot_required"] is False  # nothing was read yet
     one = knob(boot, "nohz_full=9", absent=["root2"])
     run(boot, one)
-    assert one.facts() == {
+    assert one.module_facts() == {
         "running": {"nohz_full": None, "root2": None},
         "configured": {"nohz_full": "9", "root2": None},
         "pending": ["nohz_full"],
@@ -81,14 +81,14 @@ def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
     }
 
     originals = {"console": "ttyS0", "quiet": "", "nohz_full": None, "new": None}
-    boot.grub.change(originals)
+    boot.grub.apply_settings(originals)
     assert files(boot) == before
 
 
 def test_an_undo_of_nothing_needs_no_boot_loader(tree: hosts.Host) -> None:
-    (only,) = boot_knob.build(Host(tree.fs), {})
-    assert only.read([]) == {}
-    assert only.facts()["reboot_required"] is False
+    (only,) = boot_knob.build_knobs(Host(tree.fs), {})
+    assert only.read_settings([]) == {}
+    assert only.module_facts()["reboot_required"] is False
 
 
 # The way back
@@ -107,15 +107,19 @@ def test_what_was_taken_over_is_given_back_to_what_others_say_now(boot: Boot) ->
     run(boot, knob(boot, "hugepages=8", "nohz_full=9", absent=["quiet"]))
     others_say(boot, "hugepages=6", "nohz_full=1")
     back = undo(boot)
-    assert back.diff()["after"] == {"cmdline:hugepages": "hugepages=6", "cmdline:nohz_full": "1", "cmdline:quiet": ""}
+    assert back.to_diff()["after"] == {
+        "cmdline:hugepages": "hugepages=6",
+        "cmdline:nohz_full": "1",
+        "cmdline:quiet": "",
+    }
     assert line(boot).split()[2:] == ["hugepages=6", "nohz_full=1", "quiet"]
-    assert boot.tree.fs.status(dropin.DROP_IN) is None
+    assert boot.tree.fs.read_status(drop_in.DROP_IN) is None
     assert undo(boot).changes == []
 
 
 def test_an_undo_names_the_lines_of_others_that_go_with_our_file(boot: Boot) -> None:
     run(boot, knob(boot, "nohz_full=9"))
-    boot.tree.put(dropin.DROP_IN, f"{boot.tree.fs.read(dropin.DROP_IN)}\nGRUB_TIMEOUT=30")
+    boot.tree.put(drop_in.DROP_IN, f"{boot.tree.fs.read(drop_in.DROP_IN)}\nGRUB_TIMEOUT=30")
     boot.unsettled = "Device or resource busy"
     lost, waits = undo(boot).remarks
     assert "'GRUB_TIMEOUT=30'" in lost
@@ -126,18 +130,18 @@ def test_our_file_goes_without_a_ledger_too(boot: Boot) -> None:
     before = files(boot)
     run(boot, knob(boot, "nohz_full=9"))
     boot.tree.drop("/var/lib/sovereign-epyc/ledger.json")
-    assert undo(boot).diff()["after"] == {"cmdline:nohz_full": None}
+    assert undo(boot).to_diff()["after"] == {"cmdline:nohz_full": None}
     assert files(boot) == before
 
 
 def test_a_grub_cfg_that_was_moved_away_is_made_anew(boot: Boot) -> None:
     run(boot, knob(boot, "nohz_full=9"))
     boot.tree.drop(grub.RESULT)
-    assert isinstance(bootloader.find(boot.tree.fs), grub.Grub)
+    assert isinstance(bootloader.find_boot_loader(boot.tree.fs), grub.Grub)
     (change,) = undo(boot).changes
     assert (change.before, change.after) == ("9", None)
     assert "nohz_full" not in line(boot)
-    assert boot.tree.fs.status(dropin.DROP_IN) is None
+    assert boot.tree.fs.read_status(drop_in.DROP_IN) is None
 
 
 @pytest.mark.parametrize("damage", ["another boot loader", "a file that cannot be read"])
@@ -147,15 +151,15 @@ def test_what_cannot_be_reached_is_told_and_kept(boot: Boot, damage: str) -> Non
     if damage == "another boot loader":
         boot.tree.drop(grub.UPDATE)
         ledger = Ledger(Store(str(boot.tree.root)), boot.tree.fs)
-        (knob_here,) = boot_knob.build(Host(boot.tree.fs), {})
-        outcome = converge([Original(knob_here, ledger)], ledger)
+        (knob_here,) = boot_knob.build_knobs(Host(boot.tree.fs), {})
+        outcome = converge_knobs([RestoringKnob(knob_here, ledger)], ledger)
         words = "so sovereign.epyc does not know how it boots"
     else:
-        boot.tree.put(dropin.DROP_IN, "# owns: nonsense")
+        boot.tree.put(drop_in.DROP_IN, "# owns: nonsense")
         outcome = undo(boot)
         words = "Remove it, run update-grub and try again."
     assert outcome.changes == []
     (remark,) = outcome.remarks
     assert remark.startswith("cmdline:nohz_full was not put back: ")
     assert words in remark
-    assert Ledger(Store(str(boot.tree.root)), boot.tree.fs).originals() == {"cmdline:nohz_full": None}
+    assert Ledger(Store(str(boot.tree.root)), boot.tree.fs).load_originals() == {"cmdline:nohz_full": None}

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot.request import Request
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot.request import BootRequest
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import INTENT, bootable
 
@@ -37,7 +37,7 @@ def tree(tmp_path: Path) -> hosts.Host:
     ],
 )
 def test_cpus_in_braces_become_numbers(tree: hosts.Host, text: str, setting: str) -> None:
-    request = Request(Host(tree.fs, INTENT), [text], [])
+    request = BootRequest(Host(tree.fs, INTENT), [text], [])
     assert request.settings == {text.partition("=")[0]: setting}
 
 
@@ -81,7 +81,7 @@ def test_cpus_in_braces_become_numbers(tree: hosts.Host, text: str, setting: str
 )
 def test_refusals(tree: hosts.Host, parameters: list[str], words: list[str]) -> None:
     with pytest.raises(BadRequest) as caught:
-        Request(Host(tree.fs, INTENT), parameters, [])
+        BootRequest(Host(tree.fs, INTENT), parameters, [])
     assert [word for word in words if word not in str(caught.value)] == [], str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -92,7 +92,7 @@ def test_refusals(tree: hosts.Host, parameters: list[str], words: list[str]) -> 
 )
 def test_what_cannot_be_absent(tree: hosts.Host, absent: str, words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        Request(Host(tree.fs, INTENT), ["nohz_full=4"], [absent])
+        BootRequest(Host(tree.fs, INTENT), ["nohz_full=4"], [absent])
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_what_cannot_be_absent(tree: hosts.Host, absent: str, words: str) -> Non
     ],
 )
 def test_isolation_from_load_balancing_comes_with_its_hazard(tree: hosts.Host, text: str, warns: bool) -> None:
-    assert bool(Request(Host(tree.fs, INTENT), [text], []).remarks) == warns
+    assert bool(BootRequest(Host(tree.fs, INTENT), [text], []).remarks) == warns
 
 
 def test_all_cpus_may_be_named_where_some_are_offline(tree: hosts.Host) -> None:
     """As the siblings are where SMT is off."""
     tree.offline("12-15")
-    assert Request(Host(tree.fs, INTENT), ["rcu_nocbs=all"], []).settings == {"rcu_nocbs": "all"}
+    assert BootRequest(Host(tree.fs, INTENT), ["rcu_nocbs=all"], []).settings == {"rcu_nocbs": "all"}
     with pytest.raises(BadRequest, match="CPU 12-15 is offline"):
-        Request(Host(tree.fs, INTENT), ["rcu_nocbs=8-N"], [])
+        BootRequest(Host(tree.fs, INTENT), ["rcu_nocbs=8-N"], [])

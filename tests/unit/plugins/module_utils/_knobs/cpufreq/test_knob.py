@@ -63,13 +63,13 @@ def test_the_recipe_on_each_driver(
     made = knob(machine(tmp_path, driver), {"cpus": "l3:0", **here}, {"cpus": "4-15", **there})
     wanted = {f"cpufreq:policy{cpu}/{file}": text for cpu in range(4) for file, text in wanted_here.items()}
     wanted.update({f"cpufreq:policy{cpu}/{file}": text for cpu in range(4, 16) for file, text in wanted_there.items()})
-    assert made.wanted() == wanted
-    assert made.facts()["amd_pstate"] == DRIVERS[driver][1]
+    assert made.wanted_settings() == wanted
+    assert made.module_facts()["amd_pstate"] == DRIVERS[driver][1]
 
 
 def test_policies_are_walked_and_not_cpus(tmp_path: Path) -> None:
     tree = machine(tmp_path, "acpi-cpufreq", smt=True)
-    wanted = knob(tree, {"cpus": "0-3,16-19", "governor": "performance"}).wanted()
+    wanted = knob(tree, {"cpus": "0-3,16-19", "governor": "performance"}).wanted_settings()
     assert sorted(wanted) == [f"cpufreq:policy{number}/scaling_governor" for number in range(4)]
 
 
@@ -90,7 +90,7 @@ def test_a_policy_cannot_be_split(tmp_path: Path, settings: list[dict[str, Any]]
 def test_an_offline_sibling_does_not_matter(tmp_path: Path) -> None:
     tree = machine(tmp_path, "acpi-cpufreq", smt=True, affected_cpus=0)
     tree.put(f"{HOME}/policy1/affected_cpus", "1")
-    assert len(knob(tree, {"cpus": "1", "governor": "performance"}).wanted()) == 1
+    assert len(knob(tree, {"cpus": "1", "governor": "performance"}).wanted_settings()) == 1
 
 
 def test_no_policy_at_all(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_no_policy_at_all(tmp_path: Path) -> None:
     assert "CPUs 0-15 have no cpufreq policy" in refusal(tree, {"cpus": "all", "governor": "performance"})
     tree.put(PSTATE_STATUS, "disable")
     assert "write 'active'" in refusal(tree, {"cpus": "all", "governor": "performance"})
-    assert knob(tree).wanted() == {}
+    assert knob(tree).wanted_settings() == {}
 
 
 def test_an_entry_that_asks_for_nothing(tmp_path: Path) -> None:
@@ -107,14 +107,14 @@ def test_an_entry_that_asks_for_nothing(tmp_path: Path) -> None:
 
 def test_active_mode_shows_what_boost_would_give_while_it_is_off(tmp_path: Path) -> None:
     tree = machine(tmp_path, "active", cpuinfo_max_freq=2250000, scaling_max_freq=2250000, boost=0)
-    wanted = knob(tree, {"cpus": "0", "boost": True, "max": "highest"}).wanted()
+    wanted = knob(tree, {"cpus": "0", "boost": True, "max": "highest"}).wanted_settings()
     assert wanted["cpufreq:policy0/scaling_max_freq"] == "3107909"
 
 
 def test_a_machine_with_one_boost_switch(tmp_path: Path) -> None:
     tree = machine(tmp_path, "passive", boost=None)
     assert "one boost switch for the whole machine" in refusal(tree, {"cpus": "0-3", "boost": False})
-    assert knob(tree, {"cpus": "all", "boost": False, "max": "highest"}).wanted()["cpufreq:boost"] == "0"
+    assert knob(tree, {"cpus": "all", "boost": False, "max": "highest"}).wanted_settings()["cpufreq:boost"] == "0"
 
 
 def test_an_older_kernel_needs_the_register_to_let_cpus_differ(tmp_path: Path) -> None:
@@ -123,42 +123,42 @@ def test_an_older_kernel_needs_the_register_to_let_cpus_differ(tmp_path: Path) -
     tree.put("/dev/cpu/3/msr", "")
     os.truncate(tree.root / "dev/cpu/3/msr", 0xC0012000)
     made = knob(tree, {"cpus": "3", "boost": False})
-    wanted = made.wanted()
-    assert (wanted, made.read(wanted)) == ({"cpufreq:policy3/boost": "0"}, {"cpufreq:policy3/boost": "1"})
+    wanted = made.wanted_settings()
+    assert (wanted, made.read_settings(wanted)) == ({"cpufreq:policy3/boost": "0"}, {"cpufreq:policy3/boost": "1"})
     tree.fs.patch_words("/dev/cpu/3/msr", [(0xC0010015, 1 << 25, 1 << 25)])
-    assert made.read(wanted) == wanted
+    assert made.read_settings(wanted) == wanted
 
 
 def test_a_check_of_an_older_kernel_says_what_a_run_would_do_once_the_register_is_there(tmp_path: Path) -> None:
-    """The run loads the kernel module before, by the role prerequisites; the check must not."""
+    """The run loads the kernel module before, by the role epyc_prerequisites; the check must not."""
     tree = machine(tmp_path, "acpi-cpufreq", boost=None)
     tree.fs.read_only = True
     made = knob(tree, {"cpus": "0-2", "boost": True}, {"cpus": "3", "boost": False})
-    wanted = made.wanted()
+    wanted = made.wanted_settings()
     assert wanted == {f"cpufreq:policy{number}/boost": "0" if number == 3 else "1" for number in range(4)}
-    assert made.read(wanted) == dict.fromkeys(wanted)
-    (remark,) = [remark for remark in made.remarks() if "boost" in remark]
+    assert made.read_settings(wanted) == dict.fromkeys(wanted)
+    (remark,) = [remark for remark in made.list_remarks() if "boost" in remark]
     assert "the kernel module msr is not loaded" in remark
     assert "prerequisites" in remark
-    assert made.gone("cpufreq:policy3/boost") == (
+    assert made.unreachable_reason("cpufreq:policy3/boost") == (
         "the kernel module msr is not loaded (modprobe msr), through which boost is read on this kernel"
     )
-    assert made.gone("cpufreq:policy3/scaling_governor") is None
+    assert made.unreachable_reason("cpufreq:policy3/scaling_governor") is None
     tree.put("/dev/cpu/3/msr/no_register", "")
     unread = "/dev/cpu/3/msr cannot be read, through which boost is seen on this kernel"
-    assert made.gone("cpufreq:policy3/boost") == unread
+    assert made.unreachable_reason("cpufreq:policy3/boost") == unread
     shutil.rmtree(tree.root / "dev/cpu/3/msr")
     tree.put("/dev/cpu/3/msr", "")
     os.truncate(tree.root / "dev/cpu/3/msr", 0xC0012000)
-    assert made.gone("cpufreq:policy3/boost") is None
+    assert made.unreachable_reason("cpufreq:policy3/boost") is None
 
 
 def test_a_check_needs_no_register_where_all_cpus_are_asked_for_the_same(tmp_path: Path) -> None:
     tree = machine(tmp_path, "acpi-cpufreq", boost=None)
     tree.fs.read_only = True
     made = knob(tree, {"cpus": "all", "boost": True})
-    assert made.wanted() == {"cpufreq:boost": "1"}
-    assert made.remarks() == []
+    assert made.wanted_settings() == {"cpufreq:boost": "1"}
+    assert made.list_remarks() == []
 
 
 # Comparing and naming
@@ -177,17 +177,17 @@ def test_a_check_needs_no_register_where_all_cpus_are_asked_for_the_same(tmp_pat
 def test_frequencies_are_compared_to_a_thousandth(
     tmp_path: Path, file: str, wanted: str | None, found: str | None, same: bool
 ) -> None:
-    assert knob(hosts.small(tmp_path)).same(f"cpufreq:policy0/{file}", wanted, found) is same
+    assert knob(hosts.small(tmp_path)).values_equal(f"cpufreq:policy0/{file}", wanted, found) is same
 
 
 def test_what_is_out_of_reach_is_named(tmp_path: Path) -> None:
     tree = machine(tmp_path, "acpi-cpufreq")
     tree.put(f"{HOME}/policy5/affected_cpus", "")
     made = knob(tree)
-    assert made.gone("cpufreq:policy5/scaling_governor") == "the CPUs of policy5 are offline"
-    assert "driver was changed" in str(made.gone("cpufreq:policy99/scaling_governor"))
-    assert made.gone("cpufreq:policy0/scaling_governor") is None
-    assert made.gone("cpufreq:boost") is None
+    assert made.unreachable_reason("cpufreq:policy5/scaling_governor") == "the CPUs of policy5 are offline"
+    assert "driver was changed" in str(made.unreachable_reason("cpufreq:policy99/scaling_governor"))
+    assert made.unreachable_reason("cpufreq:policy0/scaling_governor") is None
+    assert made.unreachable_reason("cpufreq:boost") is None
 
 
 @pytest.mark.parametrize(
@@ -202,5 +202,5 @@ def test_other_owners_are_named(tmp_path: Path, path: str, words: str) -> None:
     tree.put(path, 77)
     tree.put("/proc/77/comm", "x")
     made = knob(tree, {"cpus": "0", "governor": "performance"})
-    made.wanted()
-    assert [words in remark for remark in made.remarks()] == [True]
+    made.wanted_settings()
+    assert [words in remark for remark in made.list_remarks()] == [True]

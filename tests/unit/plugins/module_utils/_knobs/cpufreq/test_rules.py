@@ -45,7 +45,7 @@ ACPI, ACTIVE, PASSIVE, OTHER = DRIVERS.values()
 
 
 def plan(on: Policy, **ask: Any) -> dict[str, str | None]:
-    return rules.plan(on, ask, [])
+    return rules.plan_policy_files(on, ask, [])
 
 
 # Frequencies
@@ -76,7 +76,10 @@ def test_what_is_no_frequency_is_refused(raw: str) -> None:
 
 
 def test_a_frequency_is_shown_in_mhz() -> None:
-    assert (cpufreq_policy.show(2250000), cpufreq_policy.show(3107909)) == ("2250 MHz", "3107.909 MHz")
+    assert (cpufreq_policy.format_frequency(2250000), cpufreq_policy.format_frequency(3107909)) == (
+        "2250 MHz",
+        "3107.909 MHz",
+    )
 
 
 # The recipe: 3.1 GHz here, 2.25 GHz there
@@ -179,7 +182,7 @@ def test_names_mean_what_the_driver_has(on: Policy, names: dict[str, int]) -> No
         (PASSIVE, {"max": 3200000}, r"1500 MHz to 3107.909 MHz; the kernel would clamp"),
         (PASSIVE, {"min": 400000}, "clamp it silently"),
         (ACTIVE, {"max": 3000000, "boost": False}, "offers while boost is off, 1500 MHz to 2250 MHz"),
-        (policy("amd-pstate", base=None), {"max": "base"}, "does not tell the base frequency"),
+        (policy("amd-pstate", base=None), {"max": "base"}, "does not show the base frequency"),
         (ACPI, {"min": 2250000, "max": 1900000}, r"min is 2250 MHz \(asked for\) and max is 1900 MHz \(asked for\)"),
         (policy("acpi-cpufreq", min=2250000), {"max": 1900000}, r"min is 2250 MHz \(as it is now\)"),
         (policy("acpi-cpufreq", max=1500000), {"min": 1900000}, r"max is 1500 MHz \(as it is now\)"),
@@ -221,7 +224,7 @@ def test_it_is_told_where_a_limit_does_not_keep_the_hardware_from_boosting(
     on: Policy, ask: dict[str, Any], told: bool
 ) -> None:
     remarks: list[str] = []
-    rules.plan(on, ask, remarks)
+    rules.plan_policy_files(on, ask, remarks)
     assert bool(remarks) is told
 
 

@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import NODES
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import hugepages
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages import knob as hugepages_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 GIB_IN_KB = 1 << 20
@@ -43,7 +43,7 @@ class Kernel(KernelFS):
         if path.endswith("nr_hugepages"):
             got = int(text) if self.most is None else min(int(text), self.most)
             for name in ("nr_hugepages", "free_hugepages"):
-                Path(self._real(path)).with_name(name).write_text(f"{got}\n")
+                Path(self._real_path(path)).with_name(name).write_text(f"{got}\n")
 
 
 class Machine:
@@ -68,16 +68,16 @@ class Machine:
 
     def pool(self, node: int, kb: int, pages: int, free: int, surplus: int = 0) -> None:
         for name, value in (("nr", pages), ("free", free), ("surplus", surplus)):
-            self.tree.put(hugepages.pool_file(node, kb, f"{name}_hugepages"), value)
+            self.tree.put(hugepages.pool_file_path(node, kb, f"{name}_hugepages"), value)
 
     def knob(self, **options: Any) -> hugepages_knob.HugePages:
         return hugepages_knob.HugePages(Host(self.fs), options)
 
     def write(self, changes: dict[tuple[int, int], int], **options: Any) -> None:
-        found = {key: hugepages.pool(self.fs, *key) for key in changes}
-        self.knob(**options).write(
+        found = {key: hugepages.read_pool(self.fs, *key) for key in changes}
+        self.knob(**options).write_changes(
             [
-                Change(hugepages_knob.address(*key), str((found[key] or (0,))[0]), str(pages))
+                Change(hugepages_knob.pool_address(*key), str((found[key] or (0,))[0]), str(pages))
                 for key, pages in changes.items()
             ]
         )
@@ -107,46 +107,48 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     ],
 )
 def test_pools_expand_to_pages_per_node(machine: Machine, options: Any, wanted: dict[tuple[int, int], int]) -> None:
-    assert machine.knob(**options).wanted() == {
-        hugepages_knob.address(*key): str(pages) for key, pages in wanted.items()
+    assert machine.knob(**options).wanted_settings() == {
+        hugepages_knob.pool_address(*key): str(pages) for key, pages in wanted.items()
     }
 
 
 def test_addresses_split_back() -> None:
-    assert hugepages_knob.address(2, 2048) == "hugepages:node2/2048kB"
-    assert hugepages_knob.split("hugepages:node12/1048576kB") == (12, GIB_IN_KB)
+    assert hugepages_knob.pool_address(2, 2048) == "hugepages:node2/2048kB"
+    assert hugepages_knob.split_pool_address("hugepages:node12/1048576kB") == (12, GIB_IN_KB)
 
 
 def test_nothing_asked_is_nothing_wanted_so_that_undo_can_use_the_knob(machine: Machine) -> None:
-    knob, mounts = hugepages_knob.build(Host(machine.fs), {})
-    assert knob.wanted() == mounts.wanted() == {}
-    assert knob.read(["hugepages:node1/2048kB", "hugepages:node9/2048kB"]) == {
+    knob, mounts = hugepages_knob.build_knobs(Host(machine.fs), {})
+    assert knob.wanted_settings() == mounts.wanted_settings() == {}
+    assert knob.read_settings(["hugepages:node1/2048kB", "hugepages:node9/2048kB"]) == {
         "hugepages:node1/2048kB": "8",
         "hugepages:node9/2048kB": None,
     }
-    assert knob.gone("hugepages:node1/2048kB") is None
-    assert "node 9" in (knob.gone("hugepages:node9/2048kB") or "")
+    assert knob.unreachable_reason("hugepages:node1/2048kB") is None
+    assert "node 9" in (knob.unreachable_reason("hugepages:node9/2048kB") or "")
 
 
 def test_a_file_is_spread_evenly_and_rounding_is_told(machine: Machine) -> None:
     (machine.tree.root / "model.gguf").write_bytes(bytes(9 << 20))
     knob = machine.knob(for_file="/model.gguf", headroom=10)
-    assert knob.wanted() == {f"hugepages:node{node}/2048kB": "2" for node in range(4)}
-    assert knob.remarks() == [
+    assert knob.wanted_settings() == {f"hugepages:node{node}/2048kB": "2" for node in range(4)}
+    assert knob.list_remarks() == [
         "/model.gguf has 9 MiB, with 10 % headroom 9.9 MiB: rounded up to 2 pages of 2 MiB on each of the nodes 0-3, "
         "16 MiB in all."
     ]
     one_node = machine.knob(for_file="/model.gguf", nodes="2")
-    assert one_node.wanted() == {"hugepages:node2/2048kB": "5"}
+    assert one_node.wanted_settings() == {"hugepages:node2/2048kB": "5"}
 
 
 def test_all_parts_of_a_model_count(machine: Machine) -> None:
     for number in (1, 2, 3):
         (machine.tree.root / f"model-{number:05d}-of-00003.gguf").write_bytes(bytes(8 << 20))
-    assert machine.knob(for_file="/model-00001-of-00003.gguf", nodes="0").wanted() == {"hugepages:node0/2048kB": "12"}
+    assert machine.knob(for_file="/model-00001-of-00003.gguf", nodes="0").wanted_settings() == {
+        "hugepages:node0/2048kB": "12"
+    }
     (machine.tree.root / "model-00003-of-00003.gguf").unlink()
     with pytest.raises(BadRequest, match=r"no file /model-00003-of-00003\.gguf"):
-        machine.knob(for_file="/model-00001-of-00003.gguf").wanted()
+        machine.knob(for_file="/model-00001-of-00003.gguf").wanted_settings()
 
 
 # What is refused
@@ -178,42 +180,44 @@ def test_all_parts_of_a_model_count(machine: Machine) -> None:
 )
 def test_what_cannot_be_had_is_refused_before_any_write(machine: Machine, options: Any, words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        machine.knob(**options).wanted()
+        machine.knob(**options).wanted_settings()
     assert machine.fs.writes == []
 
 
 def test_an_empty_file_is_refused(machine: Machine) -> None:
     (machine.tree.root / "empty").touch()
     with pytest.raises(BadRequest, match="/empty is empty"):
-        machine.knob(for_file="/empty").wanted()
+        machine.knob(for_file="/empty").wanted_settings()
 
 
 def test_a_kernel_without_pools_and_one_without_large_pages(machine: Machine) -> None:
     machine.tree.drop(f"{hugepages.SIZES}/hugepages-{GIB_IN_KB}kB/*")
     (machine.tree.root / hugepages.SIZES[1:] / f"hugepages-{GIB_IN_KB}kB").rmdir()
     with pytest.raises(BadRequest, match=r"no pages of 1GiB, only of 2 MiB.*pdpe1gb"):
-        machine.knob(pools=[{"size": "1GiB", "pages": 1}]).wanted()
+        machine.knob(pools=[{"size": "1GiB", "pages": 1}]).wanted_settings()
     machine.tree.drop(f"{hugepages.SIZES}/hugepages-2048kB/*")
     (machine.tree.root / hugepages.SIZES[1:] / "hugepages-2048kB").rmdir()
     with pytest.raises(BadRequest, match="CONFIG_HUGETLB_PAGE"):
-        machine.knob(pools=[{"pages": 1}]).wanted()
+        machine.knob(pools=[{"pages": 1}]).wanted_settings()
 
 
 def test_a_full_node_that_asks_for_no_more_is_left_in_peace(machine: Machine) -> None:
     machine.pool(1, 2048, 5100, 5100)
-    assert machine.knob(pools=[{"node": "1", "pages": 5100}]).wanted() == {"hugepages:node1/2048kB": "5100"}
+    assert machine.knob(pools=[{"node": "1", "pages": 5100}]).wanted_settings() == {"hugepages:node1/2048kB": "5100"}
 
 
 def test_promised_pages_are_not_taken(machine: Machine) -> None:
     machine.tree.put(f"{hugepages.SIZES}/hugepages-2048kB/resv_hugepages", 20)
-    machine.knob(pools=[{"node": "1", "pages": 4}]).wanted()
+    machine.knob(pools=[{"node": "1", "pages": 4}]).wanted_settings()
     with pytest.raises(BadRequest, match="8 pages of 2 MiB cannot be taken away: 24 are free, and 20 of these"):
-        machine.knob(pools=[{"node": "1-2", "pages": 4}]).wanted()
+        machine.knob(pools=[{"node": "1-2", "pages": 4}]).wanted_settings()
 
 
 def test_a_restore_keeps_pools_whose_pages_are_in_use(machine: Machine) -> None:
     machine.tree.put(f"{hugepages.SIZES}/hugepages-2048kB/resv_hugepages", 20)
-    kept = machine.knob().kept({f"hugepages:node{node}/2048kB": pages for node, pages in enumerate("1458")})
+    kept = machine.knob().unrestorable_reasons(
+        {f"hugepages:node{node}/2048kB": pages for node, pages in enumerate("1458")}
+    )
     assert list(kept) == ["hugepages:node0/2048kB", "hugepages:node2/2048kB"]
     assert "of which 2 are in use" in kept["hugepages:node0/2048kB"]
     assert "20 of these are promised" in kept["hugepages:node2/2048kB"]
@@ -227,8 +231,8 @@ def test_putting_back_takes_no_pages_in_use_either(machine: Machine) -> None:
 
 def test_surplus_pages_are_no_part_of_a_pool(machine: Machine) -> None:
     machine.pool(1, 2048, 8, 0, surplus=3)
-    assert machine.knob().read(["hugepages:node1/2048kB"]) == {"hugepages:node1/2048kB": "5"}
-    assert hugepages.pool(machine.fs, 1, 2048) == (5, 8)
+    assert machine.knob().read_settings(["hugepages:node1/2048kB"]) == {"hugepages:node1/2048kB": "5"}
+    assert hugepages.read_pool(machine.fs, 1, 2048) == (5, 8)
 
 
 # Writing
@@ -265,7 +269,7 @@ def test_too_few_pages_are_asked_for_again_and_then_told(machine: Machine) -> No
     assert paths.count(f"{NODES}/node3/compact") == len(hugepages_knob.WAITS)
     assert paths.count("/proc/sys/vm/compact_memory") == len(hugepages_knob.WAITS)
     assert paths.count("/proc/sys/vm/drop_caches") == 1
-    assert paths.count(hugepages.pool_file(2, 2048, "nr_hugepages")) == 1
+    assert paths.count(hugepages.pool_file_path(2, 2048, "nr_hugepages")) == 1
 
 
 def test_caches_are_dropped_only_when_told(machine: Machine) -> None:
@@ -307,20 +311,20 @@ GIANT, USUAL = "hugepages:mount/1048576kB", "hugepages:mount/2048kB"
 def test_what_nobody_has_mounted_is_mounted(machine: Machine, mounted: str, lacking: list[str]) -> None:
     """Ours too: what is wanted is the same before and after."""
     machine.tree.put("/proc/self/mounts", mounted)
-    dummy, mounts = hugepages_knob.build(Host(machine.fs), ONE)
-    assert list(mounts.wanted()) == lacking
-    ours = mounts.read([GIANT])[GIANT]
+    dummy, mounts = hugepages_knob.build_knobs(Host(machine.fs), ONE)
+    assert list(mounts.wanted_settings()) == lacking
+    ours = mounts.read_settings([GIANT])[GIANT]
     assert ours == ("/dev/hugepages-1GiB" if "hugepages-1GiB" in mounted else None)
 
 
 def test_a_mount_stays_while_its_pages_are_in_use(machine: Machine) -> None:
-    dummy, mounts = hugepages_knob.build(Host(machine.fs), ONE)
+    dummy, mounts = hugepages_knob.build_knobs(Host(machine.fs), ONE)
     machine.tree.put("/proc/self/mounts", "none /dev/hugepages-2MiB hugetlbfs rw,pagesize=2M 0 0")
-    assert mounts.kept({USUAL: None}) == {
+    assert mounts.unrestorable_reasons({USUAL: None}) == {
         USUAL: "8 pages of 2 MiB are in use, by files there or by programs; stop these first"
     }
-    assert mounts.kept({GIANT: None}) == {}
+    assert mounts.unrestorable_reasons({GIANT: None}) == {}
 
 
 def test_a_mount_in_words() -> None:
-    assert hugepages_knob.describe("mount/1048576kB") == ("mount for huge pages of 1 GiB", "", None)
+    assert hugepages_knob.describe_setting("mount/1048576kB") == ("mount for huge pages of 1 GiB", "", None)

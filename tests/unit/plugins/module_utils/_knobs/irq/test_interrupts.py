@@ -29,19 +29,19 @@ FOUND = st.dictionaries(st.integers(0, 99), st.lists(st.integers(0, 9), max_size
 
 @given(FOUND, st.lists(st.integers(0, 9), min_size=1, max_size=10, unique=True))
 def test_spreading_is_even_and_stays_as_it_is(found: dict[int, list[int]], cpus: list[int]) -> None:
-    placed = interrupts.spread(found, cpus)
+    placed = interrupts.assign_irqs_to_cpus(found, cpus)
     assert list(placed) == sorted(found)
     loads = [list(placed.values()).count(cpu) for cpu in cpus]
     assert sum(loads) == len(found)
     assert max(loads) <= -(-len(found) // len(cpus))
-    assert interrupts.spread({number: [cpu] for number, cpu in placed.items()}, cpus) == placed
+    assert interrupts.assign_irqs_to_cpus({number: [cpu] for number, cpu in placed.items()}, cpus) == placed
     # A new one moves nobody, as long as there is room for it.
-    more = interrupts.spread({**{number: [cpu] for number, cpu in placed.items()}, 100: []}, cpus)
+    more = interrupts.assign_irqs_to_cpus({**{number: [cpu] for number, cpu in placed.items()}, 100: []}, cpus)
     assert {number: more[number] for number in placed} == placed
 
 
 def test_a_kernel_whose_file_modes_tell_is_not_asked_by_a_write(tree: hosts.Host, monkeypatch: Any) -> None:
     for number in (0, 41):
         (Path(tree.fs.root) / f"proc/irq/{number}/smp_affinity_list").chmod(0o444)
-    monkeypatch.setattr(RuledFS, "refusal", lambda *asked: pytest.fail("it was asked"))
-    assert [interrupts.movable(tree.fs, number) for number in (0, 41, 50, 99)] == [False, False, True, None]
+    monkeypatch.setattr(RuledFS, "write_refusal_errno", lambda *asked: pytest.fail("it was asked"))
+    assert [interrupts.is_movable(tree.fs, number) for number in (0, 41, 50, 99)] == [False, False, True, None]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import knob as msr_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import registers
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import give_registers
 
@@ -35,14 +35,14 @@ def tree(tmp_path: Path) -> hosts.Host:
 
 def knob(tree: hosts.Host, settings: list[dict[str, Any]], **options: Any) -> msr_knob.Msr:
     intent = options.pop("intent", None)
-    made = msr_knob.build(Host(tree.fs, intent), {"settings": settings, **options})[1]
+    made = msr_knob.build_knobs(Host(tree.fs, intent), {"settings": settings, **options})[1]
     assert isinstance(made, msr_knob.Msr)
     return made
 
 
 def refusal(tree: hosts.Host, settings: list[dict[str, Any]], **options: Any) -> str:
     with pytest.raises(BadRequest) as caught:
-        knob(tree, settings, **options).wanted()
+        knob(tree, settings, **options).wanted_settings()
     return str(caught.value)
 
 
@@ -62,16 +62,16 @@ def test_draft_and_verify_can_differ(tree: hosts.Host) -> None:
         {"cpus": "draft", "prefetch_control": {"l1_stream": "disabled", "up_down": "disabled"}},
         {"cpus": "verify", "prefetch_control": {"l1_stream": "enabled", "up_down": None}, "hwcr": None},
     ]
-    wanted = knob(tree, settings, intent={"draft": {"ccds": 1}}).wanted()
+    wanted = knob(tree, settings, intent={"draft": {"ccds": 1}}).wanted_settings()
     on_draft = {n: v for n, v in wanted.items() if v == "1"}
-    assert {msr_knob.split(name)[1] for name in on_draft} == {0, 5}
-    assert {msr_knob.split(name)[2] for name in on_draft}.isdisjoint(
-        msr_knob.split(name)[2] for name, value in wanted.items() if value == "0"
+    assert {msr_knob.split_address(name)[1] for name in on_draft} == {0, 5}
+    assert {msr_knob.split_address(name)[2] for name in on_draft}.isdisjoint(
+        msr_knob.split_address(name)[2] for name, value in wanted.items() if value == "0"
     )
 
 
 def test_a_field_is_asked_for_bit_by_bit(tree: hosts.Host) -> None:
-    wanted = knob(tree, [raw(0xC0011020, "15:13", "0b101")], allow_undocumented=True).wanted()
+    wanted = knob(tree, [raw(0xC0011020, "15:13", "0b101")], allow_undocumented=True).wanted_settings()
     assert wanted == {
         "msr:0xc0011020[13]/cpu0": "1",
         "msr:0xc0011020[14]/cpu0": "0",
@@ -81,7 +81,7 @@ def test_a_field_is_asked_for_bit_by_bit(tree: hosts.Host) -> None:
 
 @given(st.integers(0, 0xFFFFFFFF), st.integers(0, 63), st.integers(0, 8191))
 def test_an_address_splits_into_what_it_was_made_of(register: int, bit: int, cpu: int) -> None:
-    assert msr_knob.split(registers.address(register, bit, cpu)) == (register, bit, cpu)
+    assert msr_knob.split_address(registers.format_address(register, bit, cpu)) == (register, bit, cpu)
 
 
 def test_two_values_for_one_bit_are_refused_however_they_are_said(tree: hosts.Host) -> None:
@@ -92,7 +92,7 @@ def test_two_values_for_one_bit_are_refused_however_they_are_said(tree: hosts.Ho
 
 
 def test_the_same_value_twice_is_no_conflict(tree: hosts.Host) -> None:
-    assert len(knob(tree, [off("l1_stream", cpus="all"), off("l1_stream", cpus="ccd0")]).wanted()) == 16
+    assert len(knob(tree, [off("l1_stream", cpus="all"), off("l1_stream", cpus="ccd0")]).wanted_settings()) == 16
 
 
 @pytest.mark.parametrize(
@@ -128,18 +128,18 @@ def test_a_thread_that_changes_along_is_told(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path, smt=True)
     give_registers(tree, range(32))
     made = knob(tree, [off("l1_stream", cpus="0-3")])
-    assert len(made.wanted()) == 4
-    assert any("CPUs 16-19 were not asked for" in remark for remark in made.remarks())
+    assert len(made.wanted_settings()) == 4
+    assert any("CPUs 16-19 were not asked for" in remark for remark in made.list_remarks())
     both = knob(tree, [off("l1_stream", cpus="0-3,16-19")])
-    assert len(both.wanted()) == 8
-    assert not any("asked for" in remark for remark in both.remarks())
+    assert len(both.wanted_settings()) == 8
+    assert not any("asked for" in remark for remark in both.list_remarks())
 
 
 def test_of_a_register_we_do_not_know_threads_may_differ(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path, smt=True)
     give_registers(tree, range(32))
     settings = [raw("0xc0011020", value=1, cpus="3"), raw("0xc0011020", value=0, cpus="19")]
-    assert len(knob(tree, settings, allow_undocumented=True).wanted()) == 2
+    assert len(knob(tree, settings, allow_undocumented=True).wanted_settings()) == 2
 
 
 # Reading and writing
@@ -153,9 +153,9 @@ def test_only_the_bits_asked_for_change(tree: hosts.Host) -> None:
     tree.fs.patch_words("/dev/cpu/0/msr", [(registers.HWCR, ~0, 0x9000011)])
     settings = [off("l1_stream", "up_down"), {"cpus": "0", "hwcr": {"boost": "disabled"}}]
     made = knob(tree, settings)
-    wanted = made.wanted()
-    made.write([Change(name, "0", value) for name, value in wanted.items()])
-    assert made.read(wanted) == wanted
+    wanted = made.wanted_settings()
+    made.write_changes([Change(name, "0", value) for name, value in wanted.items()])
+    assert made.read_settings(wanted) == wanted
     assert word(tree, 0, registers.HWCR) == 0x9000011 | 1 << 25
     assert word(tree, 0, registers.PREFETCH_CONTROL) == 0b100001
     assert word(tree, 1, registers.PREFETCH_CONTROL) == 0
@@ -163,13 +163,13 @@ def test_only_the_bits_asked_for_change(tree: hosts.Host) -> None:
 
 def test_each_cpu_is_opened_once_to_write_and_once_to_read(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
     made = knob(tree, [off("l1_stream", "l1_stride", cpus="all"), {"cpus": "all", "hwcr": {"boost": "disabled"}}])
-    wanted = made.wanted()
+    wanted = made.wanted_settings()
     opened: list[str] = []
     really = os.open
     monkeypatch.setattr(os, "open", lambda path, *rest: opened.append(path) or really(path, *rest))  # type: ignore[func-returns-value]
-    made.write([Change(name, "0", value) for name, value in wanted.items()])
+    made.write_changes([Change(name, "0", value) for name, value in wanted.items()])
     assert len(opened) == 16
-    assert made.read(wanted) == wanted
+    assert made.read_settings(wanted) == wanted
     assert len(opened) == 32
 
 
@@ -191,10 +191,10 @@ def test_a_cpu_that_is_away_reads_as_nothing_and_is_named_on_writing(tree: hosts
     tree.drop("/dev/cpu/5/msr")
     tree.put("/sys/devices/system/cpu/online", "0-4,6-15")
     name = "msr:0xc0000108[0]/cpu5"
-    assert made.read([name]) == {name: None}
-    assert made.gone(name) == "CPU 5 is offline"
+    assert made.read_settings([name]) == {name: None}
+    assert made.unreachable_reason(name) == "CPU 5 is offline"
     with pytest.raises(Absent, match="CPU 5 is offline"):
-        made.write([Change(name, "0", "1")])
+        made.write_changes([Change(name, "0", "1")])
 
 
 def test_without_the_kernel_module_the_way_out_is_named(tree: hosts.Host) -> None:
@@ -202,22 +202,25 @@ def test_without_the_kernel_module_the_way_out_is_named(tree: hosts.Host) -> Non
     assert "module msr is not loaded, so no registers can be reached. Set load_module" in refusal(
         tree, [off("l1_stream")]
     )
-    assert knob(tree, []).gone("msr:0xc0000108[0]/cpu5") == "the kernel module msr is not loaded (modprobe msr)"
+    assert (
+        knob(tree, []).unreachable_reason("msr:0xc0000108[0]/cpu5")
+        == "the kernel module msr is not loaded (modprobe msr)"
+    )
 
 
 def test_without_cpuid_the_guard_cannot_be_asked(tree: hosts.Host) -> None:
     tree.drop("/dev/cpu/*/cpuid")
     sentence = refusal(tree, [off("l1_stream")])
     assert "module cpuid is not loaded, so it is unknown which registers" in sentence
-    assert knob(tree, [{"cpus": "0", "hwcr": {"boost": "disabled"}}]).wanted()
+    assert knob(tree, [{"cpus": "0", "hwcr": {"boost": "disabled"}}]).wanted_settings()
 
 
 def test_a_check_that_would_load_the_modules_says_what_it_cannot_know(tree: hosts.Host) -> None:
     tree.drop("/dev/cpu/*/*")
     tree.fs.read_only = True
     made = knob(tree, [off("l1_stream")], load_module=True)
-    assert made.read(made.wanted()) == {"msr:0xc0000108[0]/cpu0": None}
-    assert made.remarks() == [
+    assert made.read_settings(made.wanted_settings()) == {"msr:0xc0000108[0]/cpu0": None}
+    assert made.list_remarks() == [
         "The kernel modules msr and cpuid are not loaded: what the registers hold is not known yet."
     ]
 
@@ -233,16 +236,16 @@ def test_a_check_that_would_load_the_modules_says_what_it_cannot_know(tree: host
 def test_only_the_modules_that_are_needed_are_loaded(
     tree: hosts.Host, settings: list[dict[str, Any]], names: list[str]
 ) -> None:
-    modules = msr_knob.build(Host(tree.fs), {"settings": settings, "load_module": True})[0]
-    assert modules.wanted() == dict.fromkeys(names, "loaded")
-    assert modules.read(names) == dict.fromkeys(names, "loaded")
-    assert msr_knob.build(Host(tree.fs), {"settings": settings})[0].wanted() == {}
+    modules = msr_knob.build_knobs(Host(tree.fs), {"settings": settings, "load_module": True})[0]
+    assert modules.wanted_settings() == dict.fromkeys(names, "loaded")
+    assert modules.read_settings(names) == dict.fromkeys(names, "loaded")
+    assert msr_knob.build_knobs(Host(tree.fs), {"settings": settings})[0].wanted_settings() == {}
 
 
 def test_the_two_knobs_share_no_address(tree: hosts.Host) -> None:
-    modules, bits = msr_knob.build(Host(tree.fs), {})
+    modules, bits = msr_knob.build_knobs(Host(tree.fs), {})
     for name in ("msr:module/msr", "msr:0xc0000108[0]/cpu5"):
-        assert modules.owns(name) != bits.owns(name)
+        assert modules.owns_address(name) != bits.owns_address(name)
 
 
 # Locks and taint
@@ -261,22 +264,22 @@ def test_a_lock_is_told_before_the_first_write_and_only_when_one_is_due(
 ) -> None:
     tree.put(file, text)
     assert words in refusal(tree, [off("l1_stream")])
-    assert knob(tree, [{"cpus": "0", "prefetch_control": {"l1_stream": "enabled"}}]).wanted()
+    assert knob(tree, [{"cpus": "0", "prefetch_control": {"l1_stream": "enabled"}}]).wanted_settings()
 
 
 def test_no_lock_is_seen_where_there_is_none(tree: hosts.Host) -> None:
     tree.put("/sys/kernel/security/lockdown", "[none] integrity confidentiality")
     tree.put("/sys/module/msr/parameters/allow_writes", "default")
-    assert knob(tree, [off("l1_stream")]).wanted()
+    assert knob(tree, [off("l1_stream")]).wanted_settings()
 
 
 def test_the_taint_is_a_fact_and_told_before_it_happens(tree: hosts.Host) -> None:
     tree.put("/proc/sys/kernel/tainted", 1 << 12)
     made = knob(tree, [off("l1_stream")])
-    made.wanted()
-    assert any("taint" in remark for remark in made.remarks())
+    made.wanted_settings()
+    assert any("taint" in remark for remark in made.list_remarks())
     tree.put("/proc/sys/kernel/tainted", 1 << 12 | 4)
-    assert made.facts() == {"tainted_before": False, "tainted": True}
+    assert made.module_facts() == {"tainted_before": False, "tainted": True}
     again = knob(tree, [off("l1_stream")])
-    again.wanted()
-    assert again.remarks() == []
+    again.wanted_settings()
+    assert again.list_remarks() == []

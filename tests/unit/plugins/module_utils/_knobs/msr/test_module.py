@@ -142,7 +142,7 @@ def test_modules_are_loaded_only_when_asked_and_unloaded_again(machine: Machine)
     assert "modules msr and cpuid are not loaded" in plain["msg"] and "Set load_module" in plain["msg"]
     checked = machine.ask(off("3", "l1_stream"), load_module=True, check=True)
     assert checked["changed"] and checked["diff"]["changes"]["after"]["msr:module/msr"] == "loaded"
-    assert machine.fs.names("/dev/cpu") == []
+    assert machine.fs.list_names("/dev/cpu") == []
     made = machine.ask(off("3", "l1_stream"), load_module=True)
     assert made["diff"]["changes"]["before"] == {
         "msr:module/cpuid": None,

@@ -24,7 +24,7 @@ def raw(register: str, bits: str, value: str) -> dict[str, str]:
 @given(st.text(max_size=12), st.text(max_size=12), st.text(max_size=12))
 def test_any_text_is_understood_or_refused_with_a_sentence(register: str, bits: str, value: str) -> None:
     try:
-        items = list(registers.parse(raw(register, bits, value)))
+        items = list(registers.parse_bit_requests(raw(register, bits, value)))
     except BadRequest as error:
         assert str(error).endswith(".")
     else:
@@ -35,7 +35,7 @@ def test_any_text_is_understood_or_refused_with_a_sentence(register: str, bits: 
 def test_the_bits_of_a_value_are_those_of_its_field(one: int, two: int, data: st.DataObject) -> None:
     high, low = max(one, two), min(one, two)
     value = data.draw(st.integers(0, (1 << high - low + 1) - 1))
-    items = list(registers.parse(raw("0x123", f"{high}:{low}", hex(value))))
+    items = list(registers.parse_bit_requests(raw("0x123", f"{high}:{low}", hex(value))))
     assert sum(item.value << item.bit for item in items) == value << low
 
 
@@ -67,7 +67,7 @@ def test_the_list_of_forbidden_registers_is_in_order() -> None:
 )
 def test_what_makes_no_sense_is_refused(setting: dict[str, Any], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        list(registers.parse(setting))
+        list(registers.parse_bit_requests(setting))
 
 
 def of_family(family: int, prefetch_control: bool | None = True) -> Topology:
@@ -93,28 +93,28 @@ def of_family(family: int, prefetch_control: bool | None = True) -> Topology:
     ],
 )
 def test_the_list_of_each_family(register: int, bit: int, family: int, words: str | None) -> None:
-    registers.refuse_unwritable(register, bit, of_family(family), allow_undocumented=True)
+    registers.require_writable_bit(register, bit, of_family(family), allow_undocumented=True)
     if words is None:
-        registers.refuse_unwritable(register, bit, of_family(family), allow_undocumented=False)
+        registers.require_writable_bit(register, bit, of_family(family), allow_undocumented=False)
     else:
         with pytest.raises(BadRequest, match=words):
-            registers.refuse_unwritable(register, bit, of_family(family), allow_undocumented=False)
+            registers.require_writable_bit(register, bit, of_family(family), allow_undocumented=False)
 
 
 def test_cpuid_guards_prefetch_control_even_when_the_undocumented_is_allowed() -> None:
     with pytest.raises(BadRequest, match="has no register 0xc0000108"):
-        registers.refuse_unwritable(registers.PREFETCH_CONTROL, 0, of_family(0x17, False), allow_undocumented=True)
+        registers.require_writable_bit(registers.PREFETCH_CONTROL, 0, of_family(0x17, False), allow_undocumented=True)
 
 
 def test_boost_needs_the_cpu_to_have_it() -> None:
     top = of_family(0x19)
     top.flags = frozenset()
     with pytest.raises(BadRequest, match="no flag cpb"):
-        registers.refuse_unwritable(registers.HWCR, 25, top, allow_undocumented=True)
+        registers.require_writable_bit(registers.HWCR, 25, top, allow_undocumented=True)
 
 
 def test_another_vendors_registers_are_left_alone() -> None:
     top = of_family(6)
     top.vendor = "GenuineIntel"
     with pytest.raises(BadRequest, match="on AMD only; this CPU is GenuineIntel"):
-        registers.refuse_unwritable(registers.PREFETCH_CONTROL, 0, top, allow_undocumented=True)
+        registers.require_writable_bit(registers.PREFETCH_CONTROL, 0, top, allow_undocumented=True)

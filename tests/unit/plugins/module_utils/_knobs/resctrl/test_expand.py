@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.expansions import Case, masks
 
@@ -153,9 +153,9 @@ def test_cpus_of_a_group_that_does_not_give_them(case: Case) -> None:
         case.refused({"name": "old"}, draft)
     )
     said = case.refused(draft)
-    assert "Give the cpus" not in said, "the role cat has no variable for that"
+    assert "Give the cpus" not in said, "the role epyc_cat has no variable for that"
     assert "Have the program that made old leave that CPU out" in said
-    assert "cat_purge" in said
+    assert "epyc_cat_purge" in said
 
 
 def test_cpus_of_a_group_that_gives_them_or_goes(case: Case) -> None:
@@ -193,8 +193,8 @@ def test_a_group_that_goes_frees_its_class_of_service(case: Case) -> None:
 
 
 def test_a_plan_is_carried_out_to_the_mask(case: Case) -> None:
-    intent = Intent.parse({"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}})
-    options = plan(intent, case.top).resctrl()
+    intent = Intent.from_options({"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}})
+    options = build_plan(intent, case.top).resctrl_options()
     wanted = case.wanted(*options["groups"], default=options["default"])
     assert masks(wanted, "draft") == ["fff0", "fff0", "3f", "3f"]
     assert masks(wanted, "verify") == ["f", "f", "ffc0", "ffc0"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Refused, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.tests.unit.fakes.resctrl_mounts import HOME, OWN, Machine, apply, undo
 
 
@@ -25,40 +25,42 @@ def machine(tmp_path: Path) -> Machine:
 
 def test_all_of_a_group_is_read_and_what_is_not_there_is_nothing(machine: Machine) -> None:
     names = ["draft", "draft/L3/2", "default/cpus", "theirs/mode", "draft/mon/look", "draft/mon/look/cpus", "gone/L3/0"]
-    found = machine.knob().read(f"resctrl:{name}" for name in names)
+    found = machine.knob().read_settings(f"resctrl:{name}" for name in names)
     assert list(found.values()) == ["present", "fff0", "0-15", "shareable", "present", "1-2", None]
 
 
 def test_where_resctrl_is_not_mounted_nothing_is_there(machine: Machine) -> None:
     machine.tree.put("/proc/self/mounts", "sysfs /sys sysfs rw 0 0")
     knob = machine.knob()
-    assert knob.read(["resctrl:draft"]) == {"resctrl:draft": None}
-    with knob.lock():
+    assert knob.read_settings(["resctrl:draft"]) == {"resctrl:draft": None}
+    with knob.hold_lock():
         pass
 
 
 def test_what_is_wanted_is_expanded_for_every_domain(machine: Machine) -> None:
-    wanted = machine.knob(groups=[{"name": "new", "cpus": "4-7", "l3": {"all": "4 ways"}}]).wanted()
+    wanted = machine.knob(groups=[{"name": "new", "cpus": "4-7", "l3": {"all": "4 ways"}}]).wanted_settings()
     assert {wanted[f"resctrl:new/L3/{domain}"] for domain in range(4)} == {"f000"}
     assert (wanted["resctrl:new"], wanted["resctrl:new/cpus"]) == ("present", "4-7")
 
 
 @pytest.mark.parametrize(("purge", "expected"), [("none", []), ("own", ["draft"]), ("all", ["draft", "theirs"])])
 def test_a_purge_covers_what_it_says(machine: Machine, purge: str, expected: list[str]) -> None:
-    wanted = machine.knob(purge=purge).wanted()
+    wanted = machine.knob(purge=purge).wanted_settings()
     assert [name for name in ("draft", "theirs") if wanted.get(f"resctrl:{name}", "") is None] == expected
 
 
 def test_the_groups_of_a_plan_that_cannot_be_had_are_refused(machine: Machine) -> None:
     machine.host.plan.cannot["cat"] = "It has none."
     with pytest.raises(BadRequest, match="It has none"):
-        machine.knob(from_plan=True).wanted()
+        machine.knob(from_plan=True).wanted_settings()
 
 
 def test_a_setting_has_the_group_that_holds_it_for_parent(machine: Machine) -> None:
-    parents = {name: machine.knob().parent(f"resctrl:{name}") for name in ("a", "a/L3/0", "a/mon/b", "a/mon/b/cpus")}
+    parents = {
+        name: machine.knob().holder_address(f"resctrl:{name}") for name in ("a", "a/L3/0", "a/mon/b", "a/mon/b/cpus")
+    }
     assert parents == {"a": None, "a/L3/0": "resctrl:a", "a/mon/b": "resctrl:a", "a/mon/b/cpus": "resctrl:a/mon/b"}
-    assert not machine.knob().owns("resctrl:mount")
+    assert not machine.knob().owns_address("resctrl:mount")
 
 
 # Writing
@@ -118,8 +120,8 @@ def test_an_undone_purge_gives_back_groups_threads_and_marks(machine: Machine, l
         assert tasks_of(machine, "/theirs") == ["40", "41", "42", "43"]
     else:
         done = apply(machine, groups=[{"name": "new"}], purge="all")
-        assert done.diff()["before"]["resctrl:theirs"] == "foreign"
-        assert done.diff()["before"]["resctrl:theirs/tasks"] == "40:4000,41:4100,42:4200,43:4300"
+        assert done.to_diff()["before"]["resctrl:theirs"] == "foreign"
+        assert done.to_diff()["before"]["resctrl:theirs/tasks"] == "40:4000,41:4100,42:4200,43:4300"
         assert tasks_of(machine, "") == ["1", "20", "30", "40", "41", "42", "43"]
         machine.tree.drop("/proc/42/stat")
         machine.tree.put("/proc/43/stat", machine.fs.read("/proc/43/stat").replace("4300", "9999"))
@@ -155,8 +157,10 @@ def test_a_refusal_without_words_names_the_cpus_that_are_offline(machine: Machin
 @pytest.mark.parametrize("change", [{"draft__L3__0": "f"}, {"new": "present"}, {"draft__cpus": "0"}])
 def test_resctrl_that_somebody_unmounts_is_named(machine: Machine, change: dict[str, str]) -> None:
     knob = machine.knob()
-    knob.read([])
+    knob.read_settings([])
     machine.fs.gone = True
     machine.tree.put("/proc/self/mounts", "sysfs /sys sysfs rw 0 0")
     with pytest.raises(TuningError, match="Somebody unmounted resctrl while this ran"):
-        knob.write([Change(f"resctrl:{name.replace('__', '/')}", None, value) for name, value in change.items()])
+        knob.write_changes(
+            [Change(f"resctrl:{name.replace('__', '/')}", None, value) for name, value in change.items()]
+        )

@@ -103,7 +103,7 @@ def test_code_and_data(machine: Machine) -> None:
 
 
 def test_no_options_asked_where_cdp_is_mounted(machine: Machine) -> None:
-    machine.fs.mount("resctrl", HOME, "cdp")
+    machine.fs.mount_filesystem("resctrl", HOME, "cdp")
     before = machine.state()
     assert "already mounted with cdp, and no options was asked for" in machine.ask(mount=True, mount_options=[])["msg"]
     assert machine.state() == before
@@ -124,13 +124,13 @@ def test_monitors(machine: Machine) -> None:
     group = {"name": "a", "cpus": "1-3", "monitors": [{"name": "one", "cpus": "1"}, {"name": "all"}]}
     machine.apply_thrice(groups=[group])
     assert machine.read("a", "mon_groups", "one", "cpus_list") == "1"
-    assert machine.fs.names(f"{HOME}/a/mon_groups") == ["all", "one"]
+    assert machine.fs.list_names(f"{HOME}/a/mon_groups") == ["all", "one"]
 
 
 def test_monitors_keep_their_cpus_when_those_of_the_group_change(machine: Machine) -> None:
     """Those of others too get back what is still the group's, and at an undo the rest."""
     group = {"name": "a", "cpus": "1-3", "monitors": [{"name": "one", "cpus": "1"}]}
-    machine.fs.mount("resctrl", HOME)
+    machine.fs.mount_filesystem("resctrl", HOME)
     machine.apply(groups=[group])
     for place, cpus in (("a/mon_groups/theirs", "2-3"), ("mon_groups/base", "4,8")):
         machine.fs.mkdir(f"{HOME}/{place}")
@@ -189,7 +189,7 @@ def test_an_offline_cpu_leaves_the_others_alone(machine: Machine) -> None:
 
 def test_original(machine: Machine) -> None:
     """What was there before us comes back, to the byte."""
-    machine.fs.mount("resctrl", HOME)
+    machine.fs.mount_filesystem("resctrl", HOME)
     machine.fs.mkdir(f"{HOME}/foreign")
     machine.fs.write(f"{HOME}/foreign/schemata", "L3:2=f0\n")
     machine.fs.write(f"{HOME}/foreign/cpus_list", "12-15")
@@ -203,7 +203,7 @@ def test_original(machine: Machine) -> None:
 
 @pytest.mark.parametrize(("asked", "words"), RESCTRL.values(), ids=list(RESCTRL))
 def test_a_refusal_changes_nothing(machine: Machine, asked: dict[str, Any], words: list[str]) -> None:
-    machine.fs.mount("resctrl", HOME)
+    machine.fs.mount_filesystem("resctrl", HOME)
     machine.fs.mkdir(f"{HOME}/foreign")
     machine.fs.write(f"{HOME}/foreign/cpus_list", "15")
     machine.fs.write(f"{HOME}/foreign/schemata", "L3:0=ff;1=f0\n")

@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.resctrl_mounts import H
 
 
 def monitors(machine: Machine) -> dict[str, str]:
-    home = Path(machine.fs._real(HOME))
+    home = Path(machine.fs._real_path(HOME))
     found = home.glob("**/mon_groups/*/cpus_list")
     return {str(path.parent.relative_to(home)): path.read_text().strip() for path in found}
 
@@ -42,7 +42,7 @@ def test_monitors_keep_their_cpus_when_those_of_the_group_change(watched: Machin
     group = {"name": "draft", "cpus": "1-2,4", "monitors": [{"name": "look", "cpus": "1"}]}
     done = apply(watched, groups=[group])
     assert monitors(watched) == {"draft/mon_groups/look": "1", "draft/mon_groups/theirs": "2", "mon_groups/base": "8"}
-    assert done.diff()["before"] == {
+    assert done.to_diff()["before"] == {
         "resctrl:draft/cpus": "1-3",
         "resctrl:draft/mon/theirs/cpus": "2-3",
         "resctrl:default/mon/base/cpus": "4,8",

@@ -31,25 +31,25 @@ def tree(tmp_path: Path) -> hosts.Host:
 
 @pytest.mark.parametrize(("options", "value"), [("", "no options"), (",mba_MBps,cdp", "cdp,mba_MBps")])
 def test_a_mount_reads_as_its_options(tree: hosts.Host, options: str, value: str) -> None:
-    assert knob(mounted(tree, options)).read([MOUNT]) == {MOUNT: value}
+    assert knob(mounted(tree, options)).read_settings([MOUNT]) == {MOUNT: value}
 
 
 def test_no_mount_reads_as_nothing(tree: hosts.Host) -> None:
-    assert knob(tree).read([MOUNT]) == {MOUNT: None}
+    assert knob(tree).read_settings([MOUNT]) == {MOUNT: None}
 
 
 @pytest.mark.parametrize(
     ("options", "value"), [(None, "no options"), ([], "no options"), (["debug", "cdp"], "cdp,debug")]
 )
 def test_where_nothing_is_mounted_the_mount_is_as_asked(tree: hosts.Host, options: Any, value: str) -> None:
-    assert knob(tree, mount=True, options=options).wanted() == {MOUNT: value}
+    assert knob(tree, mount=True, options=options).wanted_settings() == {MOUNT: value}
 
 
 @pytest.mark.parametrize("mount", [True, False])
 @pytest.mark.parametrize("options", [None, ["debug", "cdp"]])
 def test_a_mount_by_somebody_else_is_used_as_it_is(tree: hosts.Host, mount: bool, options: Any) -> None:
     one = knob(mounted(tree, ",cdp,debug"), mount, options)
-    assert one.wanted() == one.read([MOUNT])
+    assert one.wanted_settings() == one.read_settings([MOUNT])
 
 
 @pytest.mark.parametrize(
@@ -61,28 +61,28 @@ def test_a_mount_by_somebody_else_is_used_as_it_is(tree: hosts.Host, mount: bool
 )
 def test_a_mount_is_never_made_anew(tree: hosts.Host, have: str, options: list[str], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        knob(mounted(tree, have), True, options).wanted()
+        knob(mounted(tree, have), True, options).wanted_settings()
 
 
 def test_nothing_is_mounted_unasked(tree: hosts.Host) -> None:
     with pytest.raises(BadRequest, match=r"resctrl is not mounted\. Set mount to true"):
-        knob(tree).wanted()
+        knob(tree).wanted_settings()
 
 
 def test_linear_bandwidth_is_refused_on_amd(tree: hosts.Host) -> None:
     with pytest.raises(BadRequest, match="mba_mbps needs a linear bandwidth scale"):
-        knob(tree, True, ["mba_MBps"]).wanted()
+        knob(tree, True, ["mba_MBps"]).wanted_settings()
 
 
 def test_linear_bandwidth_is_left_to_the_kernel_elsewhere(tree: hosts.Host) -> None:
     tree.put("/proc/cpuinfo", tree.fs.read("/proc/cpuinfo").replace("AuthenticAMD", "GenuineIntel"))
-    assert knob(tree, True, ["mba_MBps"]).wanted() == {MOUNT: "mba_MBps"}
+    assert knob(tree, True, ["mba_MBps"]).wanted_settings() == {MOUNT: "mba_MBps"}
 
 
 def test_cdp_is_refused_where_the_cpu_lacks_it(tree: hosts.Host) -> None:
     tree.put("/proc/cpuinfo", tree.fs.read("/proc/cpuinfo").replace("cdp_l3", ""))
     with pytest.raises(BadRequest, match="no cdp_l3 in /proc/cpuinfo"):
-        knob(tree, True, ["cdp"]).wanted()
+        knob(tree, True, ["cdp"]).wanted_settings()
 
 
 def test_the_absence_of_resctrl_is_told_before_all_else(tree: hosts.Host) -> None:
@@ -90,10 +90,10 @@ def test_the_absence_of_resctrl_is_told_before_all_else(tree: hosts.Host) -> Non
     tree.put("/proc/filesystems", "nodev\tsysfs")
     tree.drop("/sys/devices/system/cpu/cpu*/cache/index3/id")
     with pytest.raises(BadRequest, match=r"^resctrl is absent: "):
-        knob(tree, True).wanted()
+        knob(tree, True).wanted_settings()
 
 
 def test_only_the_mount_is_its_own(tree: hosts.Host) -> None:
     one = knob(tree)
-    assert one.owns(MOUNT)
-    assert not one.owns("resctrl:draft")
+    assert one.owns_address(MOUNT)
+    assert not one.owns_address("resctrl:draft")

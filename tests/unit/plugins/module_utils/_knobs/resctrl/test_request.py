@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import (
     GroupRequest,
-    Request,
-    check_name,
-    parse,
+    ResctrlRequest,
+    parse_resctrl_request,
+    validate_group_name,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
 IDS = [*range(8), *range(16, 24)]
 
 
 def group(**options: Any) -> GroupRequest:
-    return parse([{"name": "draft", **options}], None, "none").groups[0]
+    return parse_resctrl_request([{"name": "draft", **options}], None, "none").groups[0]
 
 
 def refused(*groups: dict[str, Any], default: dict[str, Any] | None = None) -> str:
     with pytest.raises(BadRequest) as caught:
-        parse(groups, default, "none")
+        parse_resctrl_request(groups, default, "none")
     return str(caught.value)
 
 
@@ -61,14 +61,14 @@ def test_every_option_is_read() -> None:
         monitors=[{"name": "watch", "cpus": "1"}, {"name": "threads", "cpus": None}],
     )
     assert (full.cpus, full.mode, full.tasks_of) == ((0, 1), "exclusive", ("llama.service", "42"))
-    assert full.l3["l3"].rest.ways(16, 0) == 4
+    assert full.l3["l3"].rest.to_ways(16, 0) == 4
     assert full.throttle["MB"].by_id == {0: 16}
     assert full.monitors == {"watch": (1,), "threads": None}
 
 
 def test_absent_groups_are_not_named_among_those_that_shall_be_there() -> None:
-    request: Request = parse([{"name": "old", "state": "absent"}, {"name": "new"}], None, "own")
-    assert request.named() == {"new"}
+    request: ResctrlRequest = parse_resctrl_request([{"name": "old", "state": "absent"}, {"name": "new"}], None, "own")
+    assert request.wanted_group_names() == {"new"}
     assert [one.present for one in request.groups] == [False, True]
     assert (request.purge, request.default.name) == ("own", "default")
 
@@ -78,8 +78,8 @@ def test_absent_groups_are_not_named_among_those_that_shall_be_there() -> None:
 
 @given(st.sets(st.sampled_from(IDS), min_size=1), st.booleans())
 def test_a_key_names_the_domains_of_its_list_and_all_names_the_others(ids: set[int], rest: bool) -> None:
-    raw = {cpulist.render(ids): 2, **({"all": 1} if rest else {})}
-    table = group(mb=raw).throttle["MB"].expand(IDS, "here")
+    raw = {format_cpulist(ids): 2, **({"all": 1} if rest else {})}
+    table = group(mb=raw).throttle["MB"].values_by_domain(IDS, "here")
     assert table == {**(dict.fromkeys(IDS, 8) if rest else {}), **dict.fromkeys(ids, 16)}
 
 
@@ -92,7 +92,7 @@ def test_any_key_is_understood_or_refused_with_a_sentence(raw: dict[str, int]) -
         assert str(refusal).endswith(".")
     else:
         named = set(table.throttle["MB"].by_id) if raw else set()
-        assert named == {cpu for key in raw if key != "all" for cpu in cpulist.parse(key)}
+        assert named == {cpu for key in raw if key != "all" for cpu in parse_cpulist(key)}
 
 
 def test_yaml_may_make_numbers_of_keys() -> None:
@@ -102,7 +102,7 @@ def test_yaml_may_make_numbers_of_keys() -> None:
 def test_an_id_this_host_does_not_have_is_refused_with_those_it_has() -> None:
     table = group(mb={"8": 1}).throttle["MB"]
     with pytest.raises(BadRequest, match=r"here: there is no L3 domain 8 on this host, only 0-7,16-23; ids have holes"):
-        table.expand(IDS, "here")
+        table.values_by_domain(IDS, "here")
 
 
 @pytest.mark.parametrize("key", ["", ",", "ALL", "0-", "3-1", "a", None, False])
@@ -150,7 +150,7 @@ def test_what_is_no_bandwidth_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("name", ["draft", "odd:name", "draft-2", "ä", ".hidden", "x" * 200])
 def test_names_the_kernel_takes(name: str) -> None:
-    assert check_name(name) == name
+    assert validate_group_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_names_the_kernel_takes(name: str) -> None:
 )
 def test_names_that_would_mean_something_else(name: str) -> None:
     with pytest.raises(BadRequest, match="is no name for a resctrl group"):
-        check_name(name)
+        validate_group_name(name)
 
 
 # What is wrong in itself
@@ -193,11 +193,13 @@ def test_contradictions_are_refused(groups: list[dict[str, Any]], words: str) ->
 
 
 def test_the_cpus_of_a_group_that_goes_are_free() -> None:
-    request = parse([{"name": "old", "state": "absent", "cpus": "0-3"}, {"name": "new", "cpus": "0-3"}], None, "none")
+    request = parse_resctrl_request(
+        [{"name": "old", "state": "absent", "cpus": "0-3"}, {"name": "new", "cpus": "0-3"}], None, "none"
+    )
     assert request.groups[1].cpus == (0, 1, 2, 3)
 
 
 def test_monitors_of_different_groups_may_have_the_same_name() -> None:
     monitors = [{"name": "watch", "cpus": None}]
-    request = parse([{"name": "a", "monitors": monitors}], {"monitors": monitors}, "none")
+    request = parse_resctrl_request([{"name": "a", "monitors": monitors}], {"monitors": monitors}, "none")
     assert request.groups[0].monitors == request.default.monitors == {"watch": None}

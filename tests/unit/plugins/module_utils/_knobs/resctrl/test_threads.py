@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import followers
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import build_thread_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.threads import ALL_THREADS, WAITING
 from ansible_collections.sovereign.epyc.tests.unit.fakes.resctrl_mounts import HOME, UNIT, Machine
 
@@ -34,12 +34,12 @@ def test_all_threads_of_a_unit_are_moved_and_go_home_again(machine: Machine) -> 
     machine.tree.put(f"{HOME}/theirs/tasks", "21")
     knob = machine.threads()
     name = f"resctrl:draft/tasks_of/{UNIT}"
-    assert knob.read([name]) == {name: "1 of 3 threads"}
-    knob.write([Change(name, "1 of 3 threads", ALL_THREADS)])
-    assert knob.read([name]) == {name: ALL_THREADS}
-    assert knob.same(name, ALL_THREADS, ALL_THREADS)
-    assert not knob.same(name, ALL_THREADS, "1 of 3 threads")
-    knob.write([Change(name, ALL_THREADS, "1 of 3 threads")])
+    assert knob.read_settings([name]) == {name: "1 of 3 threads"}
+    knob.write_changes([Change(name, "1 of 3 threads", ALL_THREADS)])
+    assert knob.read_settings([name]) == {name: ALL_THREADS}
+    assert knob.values_equal(name, ALL_THREADS, ALL_THREADS)
+    assert not knob.values_equal(name, ALL_THREADS, "1 of 3 threads")
+    knob.write_changes([Change(name, ALL_THREADS, "1 of 3 threads")])
     assert machine.fs.read(f"{HOME}/theirs/tasks").split() == ["21"]
     assert machine.fs.read(f"{HOME}/draft/tasks").split() == ["30"]
     assert sorted(machine.fs.read(f"{HOME}/tasks").split()) == ["1", "20"]
@@ -48,11 +48,11 @@ def test_all_threads_of_a_unit_are_moved_and_go_home_again(machine: Machine) -> 
 def test_a_unit_that_does_not_run_is_refused_and_cannot_be_read(machine: Machine) -> None:
     asked = {"groups": [{"name": "draft", "tasks_of": [UNIT]}]}
     with pytest.raises(BadRequest, match="does not run"):
-        machine.knob(**asked).wanted()
+        machine.knob(**asked).wanted_settings()
     knob = machine.threads(**asked)
     name = f"resctrl:draft/tasks_of/{UNIT}"
-    assert knob.read([name]) == {name: None}
-    assert "does not run" in str(knob.gone(name))
+    assert knob.read_settings([name]) == {name: None}
+    assert "does not run" in str(knob.unreachable_reason(name))
 
 
 def test_a_stored_request_has_its_group_before_the_unit_comes(machine: Machine) -> None:
@@ -60,26 +60,28 @@ def test_a_stored_request_has_its_group_before_the_unit_comes(machine: Machine) 
     machine.host.stored = True
     knob = machine.threads(groups=[{"name": "draft", "tasks_of": [UNIT]}])
     name = f"resctrl:draft/tasks_of/{UNIT}"
-    assert knob.wanted()[name] == ALL_THREADS
-    assert "sovereign-epyc-watch.service moves its threads into the group draft" in knob.remarks()[-1]
-    assert (knob.read([name]), knob.gone(name)) == ({name: WAITING}, None)
-    assert knob.same(name, ALL_THREADS, WAITING)
+    assert knob.wanted_settings()[name] == ALL_THREADS
+    assert "sovereign-epyc-watch.service moves its threads into the group draft" in knob.list_remarks()[-1]
+    assert (knob.read_settings([name]), knob.unreachable_reason(name)) == ({name: WAITING}, None)
+    assert knob.values_equal(name, ALL_THREADS, WAITING)
     run(machine, 20)
-    knob.write([Change(name, knob.read([name])[name], ALL_THREADS)])
-    assert knob.read([name]) == {name: ALL_THREADS}
+    knob.write_changes([Change(name, knob.read_settings([name])[name], ALL_THREADS)])
+    assert knob.read_settings([name]) == {name: ALL_THREADS}
     # A process is there or it is not.
     with pytest.raises(BadRequest, match="no process 4711"):
-        machine.knob(groups=[{"name": "draft", "tasks_of": ["4711"]}]).wanted()
+        machine.knob(groups=[{"name": "draft", "tasks_of": ["4711"]}]).wanted_settings()
 
 
 def test_an_undo_forgets_threads_that_are_gone(machine: Machine) -> None:
     name = f"resctrl:draft/tasks_of/{UNIT}"
-    assert machine.threads().void({name: None}) == {name: f"{UNIT} does not run, so none of its threads is moved back."}
+    assert machine.threads().obsolete_originals({name: None}) == {
+        name: f"{UNIT} does not run, so none of its threads is moved back."
+    }
     run(machine, 20)
-    assert machine.threads().void({name: None}) == {}
+    assert machine.threads().obsolete_originals({name: None}) == {}
 
 
 def test_only_a_request_that_names_units_is_followed(machine: Machine) -> None:
-    assert followers(machine.host, {"groups": [{"name": "draft"}], "from_plan": False}) == []
-    (knob,) = followers(machine.host, {"default": {"tasks_of": ["42"]}})
-    assert knob.owns("resctrl:default/tasks_of/42") and not knob.owns("resctrl:default/cpus")
+    assert build_thread_knobs(machine.host, {"groups": [{"name": "draft"}], "from_plan": False}) == []
+    (knob,) = build_thread_knobs(machine.host, {"default": {"tasks_of": ["42"]}})
+    assert knob.owns_address("resctrl:default/tasks_of/42") and not knob.owns_address("resctrl:default/cpus")

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check, wanted
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.table import SETTINGS
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import (
+    check_bios_settings,
+    expected_values_from_options,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import KernelView
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.settings_table import SETTINGS
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.firmware import judged
 
@@ -29,8 +32,9 @@ def test_a_wrong_setting_says_what_it_costs_and_where_to_change_it(host: hosts.H
     assert item.verdict == "wrong"
     assert item.sentence == (
         "It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 16 L3 domains) and should be NPS1. With too few nodes no thread "
-        "can be kept on the memory channels next to it; with too many, a process that is bound to one has only its "
-        "share of the bandwidth. In the BIOS it is usually under AMD CBS, DF Common Options, NUMA nodes per socket."
+        "can be kept on the memory channels next to it; with too many nodes, a process that is bound to a node has "
+        "only its share of the bandwidth. In the BIOS it is usually under AMD CBS, DF Common Options, NUMA nodes per "
+        "socket."
     )
 
 
@@ -58,9 +62,9 @@ def test_smt_that_the_same_run_turns_off_is_no_complaint(
 ) -> None:
     host.put(f"{CPU}/smt/active", active)
     host.put(f"{CPU}/smt/control", "on")
-    items = check(Look(host.fs, host.topology()), {"smt": expected, "boost": "on"}, {"smt": soon})
+    items = check_bios_settings(KernelView(host.fs, host.topology()), {"smt": expected, "boost": "on"}, {"smt": soon})
     (smt,) = [item for item in items if item.name == "smt"]
-    assert (smt.verdict, smt.clean) == (verdict, verdict != "wrong")
+    assert (smt.verdict, smt.is_clean) == (verdict, verdict != "wrong")
     if verdict == "pending":
         assert smt.sentence.endswith("smt/active is 1). Later in this run the kernel makes it off, as it should be.")
 
@@ -69,7 +73,7 @@ def test_smt_that_the_same_run_turns_off_is_no_complaint(
 def test_what_no_kernel_shows_is_unknown_once_it_is_expected(host: hosts.Host, name: str, value: str) -> None:
     assert judged(host)[name].verdict == "unasked"
     item = judged(host, **{name: value})[name]
-    assert (item.verdict, item.clean) == ("unknown", False)
+    assert (item.verdict, item.is_clean) == ("unknown", False)
     assert "its value is unknown: no kernel file shows it." in item.sentence
 
 
@@ -115,17 +119,25 @@ def test_a_vendor_is_given_no_attribute_that_is_something_else(
 
 def test_options_become_the_words_of_the_table() -> None:
     asked = {"nps": 0, "smt": False, "iommu": True, "cores": "all", "power_limit": 400, "hsmp": None, "units": {}}
-    assert wanted(asked) == {"nps": "NPS0", "smt": "off", "iommu": "on", "cores": "all", "power_limit": "400 W"}
+    assert expected_values_from_options(asked) == {
+        "nps": "NPS0",
+        "smt": "off",
+        "iommu": "on",
+        "cores": "all",
+        "power_limit": "400 W",
+    }
 
 
 def test_only_what_is_asked_for_is_looked_at(host: hosts.Host) -> None:
-    look = Look(host.fs, host.topology())
-    assert [item.name for item in check(look, {}, only=["smt", "nps"])] == ["nps", "smt"]
-    assert [item.name for item in check(look, {})] == list(SETTINGS)
+    look = KernelView(host.fs, host.topology())
+    assert [item.name for item in check_bios_settings(look, {}, only=["smt", "nps"])] == ["nps", "smt"]
+    assert [item.name for item in check_bios_settings(look, {})] == list(SETTINGS)
 
 
 def test_each_setting_says_what_it_costs_and_where_it_is_changed() -> None:
     for name, setting in SETTINGS.items():
         assert setting.costs[""], name
         assert bool(setting.menu) != bool(setting.remedy), name
-        assert all(part and part.isprintable() for text in setting.names.values() for part in text.split(" ")), name
+        assert all(
+            part and part.isprintable() for text in setting.attribute_names.values() for part in text.split(" ")
+        ), name

@@ -75,7 +75,7 @@ def test_rows_that_lie_elsewhere_are_drift(service: Service, tmp_path: Path, mon
     tensors = [ggufs.tensor("output.weight", (4096, 1024), 8, 0)]
     path.write_bytes(ggufs.gguf(ggufs.model(block_count=1), tensors, size))
     for nodes, verdict in (({}, "unknown"), (dict.fromkeys(range(2000), 1), "drift")):
-        monkeypatch.setattr(page_cache, "nodes_of", lambda dummy, pages, nodes=nodes: nodes)
+        monkeypatch.setattr(page_cache, "read_nodes_of_cached_pages", lambda dummy, pages, nodes=nodes: nodes)
         found = service.prove(nodes="0-1", rows={str(path): 8})
         (row,) = [row for row in found["verdicts"] if row["name"] == "rows"]
         assert row["verdict"] == verdict

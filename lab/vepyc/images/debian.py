@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Installs Debian into a directory, for guests and containers."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..errors import VepycError
+from ..paths import ensure_directory, run_tool
+
+# mmdebstrap mounts /proc and starts many programs. All of them end, and what they mounted is gone, when this process
+# is killed; else the next build would remove files from under them, and a mounted /proc with them.
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
+
+#: Where mmdebstrap writes the options of dpkg.
+_DPKG_OPTIONS = "/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
+_INITRAMFS = "/etc/initramfs-tools/conf.d"
+
+
+def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path) -> None:
+    """Install a Debian with these packages into a directory; downloaded packages are cached.
+
+    mmdebstrap unpacks all packages in one call of dpkg. Two temporary settings save time: dpkg does not wait until each
+    file is on the disk, and the initramfs of the kernel package has no modules, because it is rebuilt later.
+    """
+    cached = shlex.quote(str(ensure_directory("packages", suite)))
+    archives = "/var/cache/apt/archives"
+    command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--components=main"]
+    command += [f"--include={','.join(packages)}", "--skip=download/empty", "--skip=essential/unlink"]
+    command += [f'--setup-hook=mkdir -p "$1"{archives} && cp -n {cached}/*.deb "$1"{archives}/ || true']
+    command += [f'--customize-hook=cp -n "$1"{archives}/*.deb {cached}/']
+    command += ["--dpkgopt=force-unsafe-io", f'--customize-hook=rm "$1"{_DPKG_OPTIONS}']
+    if "initramfs-tools" in packages:
+        command += [f'--setup-hook=mkdir -p "$1"{_INITRAMFS} && echo MODULES=list >"$1"{_INITRAMFS}/first']
+        command += [f'--customize-hook=rm "$1"{_INITRAMFS}/first']
+    run_tool([*_ENDS_WITH_US, *command, suite, str(root), debian_mirror()], log)
+
+
+def debian_mirror() -> str:
+    """Return the mirror in VEPYC_MIRROR, or debootstrap's default."""
+    if named := os.environ.get("VEPYC_MIRROR"):
+        return named
+    script = shutil.which("debootstrap", path="/usr/sbin:/usr/bin")
+    if script is None:
+        raise VepycError("debootstrap is not installed; lab/README.md lists the packages the lab needs")
+    lines = Path(script).read_text().splitlines()
+    return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("DEF_MIRROR="))
+
+
+def write_files_and_links(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> None:
+    """Write text files and symbolic links by their paths below ``root``; scripts become executable."""
+    for path, text in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755 if text.startswith("#!") else 0o644)
+    for path, to in links.items():
+        link = root / path
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(to)

@@ -1,0 +1,13 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The controller's half of the module vllm_server: instances read models for minutes, so the start is shown."""
+
+from __future__ import annotations
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import StartingInstances
+
+
+class ActionModule(StartingInstances):
+    units = "vllm-*.service"

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Measures rounds of an ablation or a tuning: switches the host from arm to arm, and restores it at the end of the run.
+
+The caller decides which arms the next round has.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .._bench.load.request import MINUTES
+from .._bench.rounds import schedule
+from .._bench.sampling.meter import Meter
+from .._bench.target.measured_instance import find_llama_instance
+from .._errors import BadRequest, TuningError
+from .._io.kernelfs import KernelFS
+from .._io.store import Store
+from .._knobs import apply_stored
+from . import restore_guard
+from .arm_switch import ArmSwitch, RestoreFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from .._bench.load.answer import Sample
+    from .._bench.load.request import MeasuringRequest
+    from .._bench.run import Run
+    from .arm_switch import InstanceVariant
+
+#: The share of the minutes in which rounds of the search may begin; the confirmation has the rest of the minutes.
+SEARCH_TIME_SHARE = 0.75
+
+
+class RoundRunner:
+    """Measures rounds; ``minutes`` limits the whole run, and ``report_step`` is called with a line on each step."""
+
+    def __init__(
+        self,
+        run: Run,
+        switch: ArmSwitch,
+        request: MeasuringRequest,
+        minutes: float,
+        report_step: Callable[[str], None],
+        clock: Any,
+    ) -> None:
+        self.run = run
+        self.plan: dict[str, Any] = run.document["plan"]
+        self.switch = switch
+        self.request = request
+        self.report_step = report_step
+        self._seconds = 60 * minutes
+        self._clock = clock
+        self._begun = clock.monotonic()
+        #: Class -> how often an arm is sent all prompts in a round.
+        self.requests = {setting_class: rule.requests for setting_class, rule in schedule.REPETITIONS.items()}
+        #: The name of the arm that the server was started for, None before the first start.
+        self._started_arm: str | None = None
+        #: Why the token rate was not stable after the warm-up, an empty text for a stable rate.
+        self._unstable_reason = ""
+
+    def share_of_minutes_spent(self) -> float:
+        """Return the share of ``minutes`` that has passed since the start of the run; above 1 after its end."""
+        return float(self._clock.monotonic() - self._begun) / self._seconds
+
+    def measure_round(self, setting_class: str, phase: str, names: Sequence[str]) -> list[Sample]:
+        """Plan and measure one round with each of these arms once; return its samples.
+
+        An arm that fails is rejected. TuningError for the failure of an arm that other arms are compared with.
+        """
+        order = self.plan["order"]
+        nth_of_class = 1 + sum((planned["class"], planned["phase"]) == (setting_class, phase) for planned in order)
+        row = schedule.plan_round(self.run.document["seed"], len(order) + 1, setting_class, nth_of_class, names, phase)
+        order.append(row)
+        arms = {arm["name"]: arm for arm in self.plan["arms"]}
+        shared = schedule.REPETITIONS[setting_class].restart_every > 0
+        samples: list[Sample] = []
+        if shared and (row["restart"] or self._started_arm != schedule.TUNED):
+            self._start_instance(arms[schedule.TUNED])
+        for name in row["arms"]:
+            self.report_step(f"{phase}, round {row['round']}: {name}")
+            arm = arms[name]
+            try:
+                if shared:
+                    self.switch.apply_settings(arm)
+                else:
+                    self._start_instance(arm)
+                samples += self._measure_arm(row, arm)
+            except RestoreFailed:
+                raise
+            except TuningError as error:
+                subject = schedule.rejectable_setting_or_candidate(arm)
+                if not subject:
+                    raise TuningError(f"{name} cannot be measured: {error}") from None
+                self.reject(subject, error_to_single_line(error))
+        self.run.document["samples"] += samples
+        return samples
+
+    def reject(self, subject: str, reason: str) -> None:
+        """Record why a setting or a candidate cannot be measured; an earlier reason is not replaced."""
+        self.plan["rejected"].setdefault(subject, reason)
+
+    def _start_instance(self, arm: Mapping[str, Any]) -> None:
+        self._started_arm = None
+        self.switch.start_instance(arm)
+        self._started_arm = arm["name"]
+        self._unstable_reason = self._build_meter_of_running_instance().warm_up_and_report_instability()
+
+    def _build_meter_of_running_instance(self) -> Meter:
+        switch = self.switch
+        return Meter(switch.host(), switch.target, self.request, self._clock, switch.variant.anywhere)
+
+    def _measure_arm(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
+        place = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
+        samples, dummy = self._build_meter_of_running_instance().measure_samples(
+            place, self.requests[row["class"]], self.switch.settings_digest, self.switch.read_settings_digest
+        )
+        add_discard_reason(samples, self._unstable_reason)
+        return samples
+
+
+def run_rounds_and_restore(
+    run: Run,
+    request: MeasuringRequest,
+    minutes: float,
+    build_variant: Callable[[Mapping[str, Any]], InstanceVariant],
+    measure_rounds: Callable[[RoundRunner], None],
+    report_step: Callable[[str], None],
+    clock: Any = time,
+) -> tuple[str, dict[str, Any]]:
+    """Call ``measure_rounds`` for all rounds, then restore the host; return the path of the document, and the document.
+
+    ``build_variant`` returns the variant of the instance for an arm. TuningError where the run cannot be completed:
+    then the host is restored too, and the file has the samples until then.
+    """
+    host, target = run.host, run.target
+    run.leave_cpus_and_measure_bandwidth(report_step)
+    store, fs = Store(host.fs.root), KernelFS(host.fs.root)
+    switch = ArmSwitch(store, fs, target, run.settings, build_variant, request.answer_timeout, clock)
+    restore_guard.start_restore_guard(store, fs, target.units[0])
+    failure = None
+    try:
+        measure_rounds(RoundRunner(run, switch, request, minutes, report_step, clock))
+    except TuningError as error:
+        failure, run.continues_after_boot = error, False
+        run.document["remarks"].append(f"It ended early: {error_to_single_line(error)}")
+    finally:
+        report_step("it puts all back")
+        failures = apply_stored.end_trial_and_apply_stored(store, fs).failures
+    run.target = find_llama_instance(host, target.name, request.answer_timeout, clock)
+    run.finish_document(restored=not failures and run.target.arguments == target.arguments)
+    if failures:
+        raise TuningError(
+            f"Not all stored settings could be put back: {' '.join(failures)} 'sovereign-epyc settle' tries it again. "
+            f"What was measured is in {run.path}."
+        )
+    if failure:
+        raise TuningError(f"{failure} All was put back. What was measured until then is in {run.path}.")
+    return run.path, run.document
+
+
+def add_discard_reason(samples: Iterable[Sample], reason: str) -> None:
+    """Add a reason, where it is not empty, to the reasons why these samples are discarded."""
+    for sample in samples:
+        sample["void"] = " ".join(filter(None, [sample["void"], reason])) or None
+
+
+def parse_minutes_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
+    """Return the minutes of a run, and the seed that decides the order of arms: a random seed where no seed is given.
+
+    ``raw`` are options by name. BadRequest for an invalid option.
+    """
+    minutes = MINUTES if raw.get("minutes") is None else float(raw["minutes"])
+    seed = int.from_bytes(os.urandom(4), "big") if raw.get("seed") is None else int(raw["seed"])
+    refuse_numbers_out_of_range({"minutes": (minutes, 0.1), "seed": (seed, 0)})
+    return minutes, seed
+
+
+def refuse_numbers_out_of_range(options: Mapping[str, tuple[float, float]]) -> None:
+    """Raise BadRequest for an option below its minimum or above 2**32; ``options`` has value and minimum by name."""
+    for name, (value, least) in options.items():
+        if not least <= value <= 2**32:
+            raise BadRequest(f"{name}: {value:g} is out of range; give at least {least:g}.")
+
+
+def error_to_single_line(error: object) -> str:
+    """Return the message of an error without line breaks."""
+    return " ".join(str(error).split())

@@ -1,0 +1,165 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Units of systemd whose files a knob writes: whether they are enabled and active, and their stops and starts.
+
+Addresses: ``PREFIX:UNIT/enabled`` and ``PREFIX:UNIT/active``, in addition to ``PREFIX:/FILE``. A value is systemd's
+word, such as "enabled" or "failed", None for a unit that does not exist. Source: systemctl(1) and
+org.freedesktop.systemd1(5).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from .._errors import TuningError
+from .._io import command, textfile
+from .._io.paths import UNIT_FOLDER
+from .protocol.knob import Knob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from .protocol.knob import Change, Settings
+
+#: The folders with drop-ins of units: those that people write, and those that `systemctl set-property` makes.
+FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
+PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"
+#: The states of a unit without processes.
+STOPPED = (None, "inactive", "failed")
+#: The verbs of systemctl after whose failure the journal of the unit may name the reason.
+STARTS = ("restart", "try-restart")
+#: The state of a unit whose changed file or drop-in systemd has not read yet.
+OLD = "active as before its file changed"
+#: The states of a unit that has not finished to start, stop or reload.
+BETWEEN_STATES = ("activating", "deactivating", "reloading")
+
+
+class ManagedUnits(Knob):
+    """A mixin for ManagedFiles that adds units.
+
+    Files and units are one knob, so that an undo, too, stops units first and starts them last. ``started_by`` maps each
+    unit that can be enabled to its target; ``root`` is the tree with the files.
+    """
+
+    started_by: Mapping[str, str] = {}
+    root = "/"
+
+    def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
+        """Return the units that may still run with the old content of these changed files."""
+        raise TypeError("a knob with units must list outdated units")
+
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return the digests of files, and the states of units, with one call of systemctl."""
+        addresses = list(addresses)
+        values = super().read_settings(address for address in addresses if not _is_unit_address(address))
+        states = [address for address in addresses if _is_unit_address(address)]
+        if states:
+            shown = read_unit_properties(dict.fromkeys(_unit_of_address(address) for address in states))
+            for address in states:
+                unit = shown.get(_unit_of_address(address), {})
+                values[address] = self._enabled_state(unit) if address.endswith("/enabled") else _active_state(unit)
+        return values
+
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Return whether two states are equal; inactive equals failed, and a passing state equals any."""
+        if not _is_unit_address(address) or address.endswith("/enabled") or wanted == "active":
+            return wanted == found
+        return found in (None, "inactive") if wanted is None else wanted not in STOPPED or found in STOPPED
+
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        """Stop and disable units, write files, have systemd read the files, then enable and start units."""
+        files = [change for change in changes if not _is_unit_address(change.address)]
+        states = [change for change in changes if _is_unit_address(change.address)]
+        active = {_unit_of_address(change.address): change for change in states if change.address.endswith("/active")}
+        enabled = {_unit_of_address(change.address): change for change in states if change.address.endswith("/enabled")}
+        places = tuple(f"{self.prefix}:{folder}/" for folder in FOLDERS)
+        stale = any(change.address.startswith(places) for change in files)
+        stale |= any(change.before == OLD for change in active.values())
+
+        stop = [name for name, change in active.items() if change.after in STOPPED]
+        run_systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
+        # systemd goes on listing a failed unit after its file is removed, and a stop can fail a unit, too.
+        shown = read_unit_properties(stop) if stop else {}
+        run_systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
+        off = [name for name, change in enabled.items() if change.before == "enabled"]
+        run_systemctl("disable", off, "--no-reload")
+        super().write_changes(files)
+        on = [name for name, change in enabled.items() if change.after == "enabled"]
+        run_systemctl("enable", on)  # Enabling a unit has systemd read all files, too.
+        if (stale or off) and not on:
+            command.run_command(["systemctl", "daemon-reload"])
+        start = [name for name in active if name not in stop]
+        again = [name for name in self.list_outdated_units(files) if name not in active]
+        # The start limit of a unit is meant for crashes, not for changes, so the count of its starts is reset. systemd
+        # refuses the reset for a unit that is not loaded, which has no count.
+        with suppress(TuningError):
+            run_systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
+        run_systemctl("restart", start)
+        run_systemctl("try-restart", again)
+
+    def _enabled_state(self, unit: dict[str, str]) -> str | None:
+        """Return systemd's word, such as "enabled", for a unit, but "disabled" after its link was removed.
+
+        systemd notices a removed link only when it reads all files again.
+        """
+        name, word = unit.get("Id", ""), unit.get("UnitFileState", "")
+        link = f"{UNIT_FOLDER}/{self.started_by.get(name)}.wants/{name}"
+        if word == "enabled" and not os.path.islink(textfile.path_in_tree(self.root, link)):
+            return "disabled"
+        return word or None
+
+
+def list_drop_ins_of_unit(root: str, name: str) -> list[str]:
+    """Return the paths of the drop-ins of a unit."""
+    paths = []
+    for folder in FOLDERS:
+        with suppress(FileNotFoundError):
+            names = sorted(os.listdir(textfile.path_in_tree(root, f"{folder}/{name}.d")))
+            paths += [f"{folder}/{name}.d/{file}" for file in names if file.endswith(".conf")]
+    return paths
+
+
+def unit_property_address(prefix: str, name: str, kind: str) -> str:
+    """Return the address of a property of a unit, which is "enabled" or "active"."""
+    return f"{prefix}:{name}/{kind}"
+
+
+def read_unit_properties(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the properties of units by their names, even of units that do not exist."""
+    output = command.run_command(["systemctl", "show", f"--property={PROPERTIES}", *names])
+    units = [dict(row.partition("=")[::2] for row in part.splitlines()) for part in output.split("\n\n")]
+    return {unit.get("Id", ""): unit for unit in units}
+
+
+def _is_unit_address(address: str) -> bool:
+    return not address.partition(":")[2].startswith("/")
+
+
+def _unit_of_address(address: str) -> str:
+    return address.partition(":")[2].partition("/")[0]
+
+
+def _active_state(unit: dict[str, str]) -> str | None:
+    word = unit.get("ActiveState", "")
+    if unit.get("LoadState") == "not-found" and word in STOPPED:
+        return None
+    return OLD if word == "active" and unit.get("NeedDaemonReload") == "yes" else word or None
+
+
+def run_systemctl(verb: str, names: Sequence[str], *options: str) -> None:
+    """Run a verb of systemctl on units. The option --quiet is left out, because it hides the reason of a failure."""
+    if not names:
+        return
+    try:
+        command.run_command(["systemctl", *options, verb, *names])
+    except TuningError as error:
+        # The journal of the unit names the reason of the failure. The journal is empty before the first start.
+        with suppress(TuningError):
+            units = [f"--unit={name}" for name in names]
+            journal = command.run_command(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
+            if journal.strip() and verb in STARTS:
+                error.args = (f"{error} The journal ends: {' | '.join(journal.strip().splitlines())}",)
+        raise

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""llama.cpp and ik_llama.cpp as one engine of instances: how an instance is planned and tried before its start."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ..._errors import BadRequest
+from ..._models import model as gguf_model
+from ..catalogue import LLAMA
+from ..hooks import keys
+from ..hooks.rpc_workers import wait_for_workers
+from ..options import rpc_endpoints
+from ..options.options import Options
+from ..plan import planner
+from ..unit import hardening
+from ..unit.engine import Engine
+from ..unit.refusals import read_keys_change_time, require_readable_files
+from ..unit.shared_host import read_free_memory_for_instance
+from . import arguments as server_arguments
+from . import probe, suffix_corpus, units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from ..._host.host import Host
+    from ..plan.instance_plan import InstancePlan
+    from ..plan.placement import ServerCapabilities as PlanCapabilities
+    from ..unit.engine import HeldMemory
+    from .capabilities import Capabilities
+
+#: How many seconds a worker on another host may take to answer before this host is changed.
+WORKER_SECONDS = 10
+#: Options with the path of a file that is no model. The server is restarted when such a file changes.
+OTHER_FILES = ("chat_template", "suffix_corpus")
+
+
+class LlamaEngine(Engine):
+    """The engine of instances of llama-server, which is built from llama.cpp or from ik_llama.cpp."""
+
+    row = LLAMA
+    options = Options
+
+    def __init__(self) -> None:
+        #: By path of a binary, the remarks of its trial in this run, in which it computed one token.
+        self._token_remarks: dict[str, list[str]] = {}
+
+    def read_capabilities(self, host: Host, options: Options) -> Capabilities:
+        return probe.probe_capabilities(options.binary, hardening.trial_sandbox_lines(options, []))
+
+    def list_model_paths(self, options: Options) -> list[str]:
+        optional = (options.draft_model if options.uses_draft else None, options.projector)
+        return [*options.model_paths, *(path for path in optional if path), *options.adapters]
+
+    def require_valid_files(self, options: Options, pending: Collection[str]) -> None:
+        for path in self.list_model_paths(options):
+            if path not in pending:
+                gguf_model.read_model(path)
+        _read_size_and_time_of_other_files(options)
+        if options.api_key_file:
+            keys.read_api_keys(options.api_key_file)
+
+    def plan_instance(
+        self,
+        host: Host,
+        options: Options,
+        capabilities: PlanCapabilities,
+        held: Sequence[HeldMemory],
+        before: Sequence[InstancePlan],
+    ) -> InstancePlan:
+        model, *more = [gguf_model.read_model(path) for path in options.model_paths]
+        draft = gguf_model.read_model(options.draft_model) if options.uses_draft and options.draft_model else None
+        projector = gguf_model.read_model(options.projector) if options.projector else None
+        adapters = [gguf_model.read_model(path) for path in options.adapters]
+        weights = [weight for weight in (model, draft, *more) if weight]
+        free = read_free_memory_for_instance(host, options, weights, held, before)
+        service = planner.plan_instance(options, host, capabilities, model, draft, free, projector, adapters, more)
+        service.files.update(_read_size_and_time_of_other_files(options))
+        return service
+
+    def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
+        return server_arguments.build_arguments(service.parameters, capabilities)
+
+    def list_program_file_sizes_and_times(
+        self, service: InstancePlan, capabilities: Capabilities
+    ) -> dict[str, list[int]]:
+        options = service.options
+        server_arguments.refuse_reserved_or_secret_variables(
+            options.extra_environment, service.parameters, capabilities
+        )
+        programs = dict(capabilities.files)
+        if service.rpc:
+            binary = units.draft_rpc_server_path(options)
+            programs.update(
+                probe.list_program_file_sizes_and_times(binary, hardening.trial_sandbox_lines(options, [binary]))
+            )
+        return programs
+
+    def read_keys_change_time(self, options: Options, capabilities: Capabilities) -> int | None:
+        """Return when the file of API keys changed, in ns. BadRequest where a comment in it would be a key."""
+        return read_keys_change_time(options, capabilities.allows_key_comments, capabilities.title)
+
+    def render_units(
+        self,
+        service: InstancePlan,
+        arguments: Sequence[str],
+        programs: Mapping[str, list[int]],
+        keys_changed_at: int | None,
+    ) -> dict[str, str]:
+        return units.render_llama_units(service, arguments, programs, keys_changed_at)
+
+    def try_program_in_sandbox(
+        self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
+    ) -> list[str]:
+        """Verify in the unit's sandbox that a server can read its files, accepts its arguments and runs on this CPU.
+
+        Each binary computes one token, even for several instances. Returns remarks; BadRequest where the trial fails.
+        """
+        options = service.options
+        if options.rpc_workers and not host.fs.read_only:
+            wait_for_workers(rpc_endpoints.format_rpc_flag_value(options.rpc_workers), WORKER_SECONDS)
+        behind = hardening.trial_sandbox_lines(options, service.files)
+        require_readable_files(options, list(service.files), service.staged, behind)
+        probe.require_accepted_arguments(options.binary, arguments, behind)
+        if options.binary not in self._token_remarks:
+            self._token_remarks[options.binary] = probe.try_to_compute_one_token(options.binary, capabilities, behind)
+        return self._token_remarks[options.binary]
+
+
+def _read_size_and_time_of_other_files(options: Options) -> dict[str, list[int]]:
+    paths = {option: getattr(options, option) for option in OTHER_FILES}
+    files = {path: _read_size_and_change_time(option, path) for option, path in paths.items() if path}
+    if options.suffix_corpus:
+        suffix_corpus.validate_suffix_corpus(options.suffix_corpus)
+    return files
+
+
+def _read_size_and_change_time(option: str, path: str) -> list[int]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise BadRequest(f"{option}: {path} cannot be read ({error.strerror}). Bring it to the host first.") from None
+    if not status.st_size or not stat.S_ISREG(status.st_mode):
+        raise BadRequest(f"{option}: {path} is no file with something in it.")
+    return [status.st_size, status.st_mtime_ns]

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Computes the size of a KV cache from the header of a model.
+
+A model of an unknown architecture counts as if each of its layers stored every token, so that the computed size is
+never too small. The tests compare the sizes with the sizes that a server prints.
+Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434.
+"""
+
+from __future__ import annotations
+
+from ..._models.tensor_types import mean_bytes_per_element
+from ..._models.token_cost import ARCHITECTURES_WITHOUT_CACHE, STATE_NUMBER_BYTES, ModelLayers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..._models.model import Model
+
+#: A cache has room for a multiple of this number of tokens.
+CELLS = 256
+
+
+class KvCache:
+    """The size of a KV cache: ``bytes`` for all slots, and ``checkpoint``, the bytes of one checkpoint of one slot.
+
+    A checkpoint copies only sliding windows and states, because the server overwrites these. ``recurrent`` is True
+    where layers keep a state, and ``tokens`` is the number of tokens for which a slot has room.
+    """
+
+    __slots__ = ("bytes", "checkpoint", "recurrent", "tokens")
+
+    def __init__(self, size: int, checkpoint: int, recurrent: bool, tokens: int) -> None:
+        self.bytes = size
+        self.checkpoint = checkpoint
+        self.recurrent = recurrent
+        self.tokens = tokens
+
+
+class CacheSettings:
+    """The settings of a server that decide the size of its KV cache; ``types`` are the types of keys and of values.
+
+    ``context`` is the number of tokens of all slots, ``batch`` the number of tokens in a batch. With ``windows``, a
+    layer with a sliding window stores only its window. With ``compressed``, no values are stored where a model has
+    compressed keys. With ``flat``, the values of all layers are as wide as those of the widest layer.
+    """
+
+    __slots__ = ("batch", "compressed", "context", "flat", "key", "slots", "value", "windows")
+
+    def __init__(
+        self,
+        context: int,
+        slots: int,
+        batch: int,
+        types: tuple[str, str],
+        windows: bool = True,
+        compressed: bool = True,
+        flat: bool = False,
+    ) -> None:
+        self.context = context
+        self.slots = slots
+        self.batch = batch
+        self.key, self.value = (mean_bytes_per_element(name) for name in types)
+        self.windows = windows
+        self.compressed = compressed
+        self.flat = flat
+
+    @property
+    def slot_tokens(self) -> int:
+        """The number of tokens for which a slot has room."""
+        return _round_up_to_cells(_round_up_to_cells(self.context) // self.slots)
+
+
+def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
+    """Return the size of the KV cache of a model; None where the header of the model states no layers and heads."""
+    header = ModelLayers(model)
+    if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
+        return KvCache(0, 0, False, sizes.slot_tokens)
+    if not header.count or not header.has_known_key_and_value_widths:
+        return None
+    states = [layer for layer in range(header.count) if header.has_recurrent_state(layer)]
+    window = header.window_tokens if sizes.windows else 0
+    narrow = (
+        min(sizes.slot_tokens, _round_up_to_cells(min(sizes.slot_tokens, window + sizes.batch)))
+        if window
+        else sizes.slot_tokens
+    )
+    layers = [layer for layer in range(header.count) if header.has_own_kv_cache(layer)]
+    wide = max((header.value_numbers_per_token(layer) for layer in layers), default=0)
+    whole = windowed = 0.0
+    for layer in layers:
+        values = wide if sizes.flat else header.value_numbers_per_token(layer)
+        cell = header.key_numbers_per_token(layer) * sizes.key + header.indexer_width * sizes.key
+        cell += 0 if header.has_compressed_keys and sizes.compressed else values * sizes.value
+        if window and header.is_windowed(layer):
+            windowed += cell * narrow
+        else:
+            whole += cell * sizes.slot_tokens
+    state = len(states) * header.state_numbers_per_layer * STATE_NUMBER_BYTES
+    size = sizes.slots * (whole + windowed + state)
+    return KvCache(int(size), int(windowed + state), bool(state), sizes.slot_tokens)
+
+
+def _round_up_to_cells(tokens: int) -> int:
+    return -(-tokens // CELLS) * CELLS

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Estimates the memory that an instance of llama-server needs, from the headers of its models.
+
+The compute buffers are an estimate that is never too small; all other parts are exactly what the server allocates. The
+prompt cache and the checkpoints grow, and count with their limits, because the kernel kills a server that is bound to
+nodes when the memory of these nodes is full.
+"""
+
+from __future__ import annotations
+
+from ..._models.draft_compatibility import MTP_LAYERS
+from ..._models.token_cost import ModelLayers
+from ..._notation.sizes import UNITS
+from .instance_plan import MemoryNeed
+from .kv_cache import CacheSettings, compute_kv_cache_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._models.model import Model
+    from ..options.options import Options
+    from .placement import ServerCapabilities
+
+#: The default sizes of a logical and of a physical batch, in tokens.
+BATCH, UBATCH = 2048, 512
+#: The type of the keys and values of a draft where no option sets this type.
+DEFAULT_CACHE_TYPE = "f16"
+#: The bytes that each process needs for libraries, HTTP buffers and the heaps of threads.
+PROCESS_BYTES = 256 * UNITS["MiB"]
+#: Bytes of the buffers for a large picture.
+PICTURE_BYTES = 2 * UNITS["GiB"]
+#: A server that has the first flag stores only a window of tokens for layers with a sliding window, unless the flag is
+#: given. A llama.cpp that has the second flag stores no values where a model has compressed keys.
+FULL_WINDOWS_FLAG, COMPRESSED_CACHE_FLAG = "--swa-full", "--spec-type"
+PROMPT_CACHE_FLAG, CHECKPOINTS_FLAG = "--cache-ram", "--ctx-checkpoints"
+
+
+def estimate_memory_need(
+    options: Options,
+    server: ServerCapabilities,
+    model: Model,
+    draft: Model | None = None,
+    draft_is_separate: bool = False,
+    projector: Model | None = None,
+    adapters: Sequence[Model] = (),
+    mtp_layers_draft: bool = False,
+) -> tuple[MemoryNeed, MemoryNeed | None, list[str]]:
+    """Return the memory need of an instance, the need of its draft process, and remarks on unknown parts.
+
+    The second need is None unless the draft computes in its own process (``draft_is_separate``). ``mtp_layers_draft``
+    is True where the MTP layers of the model draft, and there is no draft model.
+    """
+    remarks = []
+    needs = []
+    checkpoint = 0
+    recurrent = False
+    drafted = options.draft_cache_type_k or DEFAULT_CACHE_TYPE, options.draft_cache_type_v or DEFAULT_CACHE_TYPE
+    for member, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
+        if member is None:
+            continue
+        sizes = _build_cache_settings(options, server, types)
+        cache = compute_kv_cache_size(member, sizes)
+        if cache is None:
+            remarks.append(
+                f"{member.path} does not state its layers and heads, so the memory check leaves out its KV cache."
+            )
+        if member.unknown_tensor_types:
+            remarks.append(
+                f"{member.path} has tensors of types that are not known here "
+                f"({', '.join(member.unknown_tensor_types)}). Their size is taken from the file."
+            )
+        if member is model and mtp_layers_draft and draft is None and cache:
+            cache.bytes += (
+                cache.bytes * (model.header_number_of_architecture(MTP_LAYERS) or 0) // max(1, ModelLayers(model).count)
+            )
+        needs.append(
+            MemoryNeed(
+                member.weight_bytes,
+                cache.bytes if cache else 0,
+                PROCESS_BYTES + _estimate_compute_buffer_bytes(options, member, sizes),
+            )
+        )
+        checkpoint += cache.checkpoint if cache else 0
+        recurrent = recurrent or bool(cache and cache.recurrent)
+    whole, draft_need = needs[0], needs[1] if draft_is_separate else None
+    if len(needs) > 1 and not draft_is_separate:
+        whole = MemoryNeed.sum_of_needs(needs)
+        whole.compute -= PROCESS_BYTES
+    if projector:
+        whole.weights += projector.weight_bytes
+        whole.compute += PICTURE_BYTES
+    whole.weights += sum(adapter.weight_bytes for adapter in adapters)
+    if server.has_flag(PROMPT_CACHE_FLAG):
+        whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
+    if server.has_flag(CHECKPOINTS_FLAG):
+        # To speculate with a recurrent model, the server keeps one more checkpoint.
+        checkpoints = options.checkpoints_per_slot + bool(recurrent and options.can_speculate)
+        whole.checkpoints = checkpoints * options.slots * checkpoint
+    return whole, draft_need, remarks
+
+
+def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
+    """Return the sum of the ``count`` largest needs, for a router with at most ``count`` models in memory."""
+    return MemoryNeed.sum_of_needs(sorted(needs, key=lambda need: need.total, reverse=True)[:count])
+
+
+def _build_cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:
+    batch = min(options.ubatch or UBATCH, options.batch or BATCH, options.context)
+    return CacheSettings(
+        options.context,
+        options.slots,
+        batch,
+        types,
+        windows=server.has_flag(FULL_WINDOWS_FLAG) and FULL_WINDOWS_FLAG not in options.extra_arguments,
+        compressed=server.engine != "llama.cpp" or server.has_flag(COMPRESSED_CACHE_FLAG),
+        flat=options.flash_attention == "off",
+    )
+
+
+def _estimate_compute_buffer_bytes(options: Options, model: Model, sizes: CacheSettings) -> int:
+    embedding: int = model.header_number_of_architecture("embedding_length") or 0
+    inner = model.largest_header_number_of_layers("feed_forward_length") or 4 * embedding
+    heads = model.largest_header_number_of_layers("attention.head_count")
+    width = embedding // heads if heads else 0
+    keys = model.header_number_of_architecture("attention.key_length") or width
+    values = model.header_number_of_architecture("attention.value_length") or width
+    expert = embedding + 2 * model.largest_header_number_of_layers("expert_feed_forward_length")
+    numbers = len(model.tokens or ()) + 10 * embedding + 3 * inner + heads * (keys + values)
+    numbers += model.largest_header_number_of_layers("expert_used_count") * expert
+    # The mask takes six bytes for each token of the context, because some builds keep it in f32 and in f16.
+    seen = sizes.slot_tokens * (4 * heads + 4 if options.flash_attention == "off" else 6)
+    return sizes.batch * (4 * numbers + seen)

@@ -1,0 +1,274 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans one instance of llama-server from its options, the plan of the host and the headers of its models.
+
+Drafting and verifying take turns, so that by default both use all cores. A request that is impossible on this host is
+refused with the reason.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._models import draft_compatibility
+from ..._models.tensor_types import IK_TYPES
+from ..options import router, rpc_endpoints
+from ..options.adapters import format_lora_scaled_value, validate_adapters
+from ..options.option_table import LOOPBACK
+from ..options.options import ENGINES, POLICIES_BY_THREAD
+from ..options.unit_names import api_key_path_in_unit, instance_unit_name
+from . import cpu_assignment, free_memory, rpc_workers
+from . import placement as placing
+from .instance_plan import InstancePlan, staged_paths
+from .memory_need import estimate_memory_need, sum_of_largest_needs
+from .speculation_plan import plan_speculation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._models.model import Model
+    from ..options.options import Options
+    from .free_memory import FreeMemory
+    from .instance_plan import MemoryNeed, Placement
+    from .placement import ServerCapabilities
+    from .speculation_plan import SpeculationPlan
+
+
+#: By value of the option hugepages: the tunable of glibc, the kind of pages, and the least percentage of the weights
+#: that verify.yml must find in such pages.
+TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
+#: Options that become server parameters of the same name.
+PARAMETERS_NAMED_AS_OPTIONS = (
+    *("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k", "projector"),
+    *("mla", "attention_buffer", "fused_moe"),
+)
+
+
+def plan_instance(
+    options: Options,
+    host: Host,
+    server: ServerCapabilities,
+    model: Model,
+    draft: Model | None,
+    free: FreeMemory,
+    projector: Model | None = None,
+    adapters: Sequence[Model] = (),
+    more_models: Sequence[Model] = (),
+) -> InstancePlan:
+    """Return the plan of an instance; BadRequest when the instance is impossible on this host.
+
+    ``more_models`` are all models of a router but the first, which is ``model``.
+    """
+    if options.engine not in (None, server.engine):
+        raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
+    given = [item for item in (model, draft, projector, *adapters, *more_models) if item]
+    _require_readable_weight_types(options, server, given)
+    if options.memory == "rows" and server.engine != ENGINES[0]:
+        raise BadRequest(
+            f"memory rows needs llama.cpp, which gives rows to threads in a known way, and {options.binary} is "
+            f"{server.engine}. Take memory distribute or interleave."
+        )
+    remarks = [
+        remark for item in (model, *more_models) for remark in _validate_model_and_draft(options, server, item, draft)
+    ]
+    validate_adapters(adapters, model)
+    speculation = plan_speculation(
+        options, host, cpu_assignment.choose_compute_cpus(options, host), model, draft if options.uses_draft else None
+    )
+    if not speculation.busy:
+        raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
+    nodes = cpu_assignment.choose_memory_nodes(options, host, speculation.busy)
+    policy = placing.choose_memory_policy(options, host.topology, nodes)
+    remarks += [*cpu_assignment.cpu_assignment_remarks(options, host, speculation.busy, nodes), *speculation.remarks]
+    drafts = draft if speculation.draft_max else None
+    whole, draft_need, unknown = estimate_memory_need(
+        options,
+        server,
+        model,
+        drafts,
+        speculation.has_draft_process,
+        projector,
+        adapters,
+        mtp_layers_draft=bool(speculation.draft_max),
+    )
+    if more_models:
+        each = [estimate_memory_need(options, server, item) for item in more_models]
+        whole = sum_of_largest_needs(
+            [whole, *(item for item, dummy, more in each)], router.max_models_in_memory(options)
+        )
+        unknown += [remark for item, dummy, more in each for remark in more]
+    remarks += [
+        *unknown,
+        *(rpc_workers.subtract_memory_on_workers(options, model, whole) if options.rpc_workers else []),
+    ]
+    rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
+    server_parameters = _build_server_parameters(options, model, drafts, speculation)
+    placement = placing.place_server_threads(
+        options, host, server, nodes, policy, speculation, server_parameters, free, remarks
+    )
+    # The server sends the weights of a draft to the draft's own process, so it neither stages nor maps these weights.
+    computed = [item for item in (model, drafts if not rpc else None) if item]
+    staged = computed if options.hugepages == "hugetlbfs" else []
+    if rpc:
+        free_memory.require_ordinary_memory(rpc.need, rpc.placement, free, "The process of the draft")
+        free.reserve(rpc.need.total, rpc.placement.nodes)
+    free_memory.require_enough_memory(options, whole, placement, free, staged)
+    _add_weight_loading_parameters(options, server_parameters, placement, staged, free, remarks)
+    _add_environment(options, placement)
+    # Requests decide which models of a router are in memory, so the amount of huge pages in use cannot be predicted.
+    expect = placement.options_to_verify_placement(
+        {} if options.models else _least_memory_in_huge_pages(options, whole, staged)
+    )
+    if policy == "rows":
+        threads = server_parameters["threads"], server_parameters.get("draft_threads")
+        # A model that is its own draft has one entry, with the number of the model's threads, which read more than the
+        # threads of the draft. The entry of the model is the last, so it replaces the entry of the draft.
+        expect["rows"] = {item.path: number for item, number in reversed([*zip(computed, threads)])}
+    read = [item for item in (model, drafts, projector, *adapters, *more_models) if item]
+    plan = InstancePlan(
+        options, placement, whole, server_parameters, rpc, read, staged, expect, list(dict.fromkeys(remarks))
+    )
+    plan.draft_left_out_reason = speculation.draft_left_out_reason
+    return plan
+
+
+def _require_readable_weight_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
+    for model in models:
+        foreign = [name for name in model.unknown_tensor_types if name in IK_TYPES.values()]
+        if foreign and server.engine == ENGINES[0]:
+            raise BadRequest(
+                f"{model.path} has tensors of types that only ik_llama.cpp reads ({', '.join(foreign)}), and "
+                f"{options.binary} is {server.engine}. Take a build of ik_llama.cpp, or another file of this model."
+            )
+
+
+def _validate_model_and_draft(
+    options: Options, server: ServerCapabilities, model: Model, draft: Model | None
+) -> list[str]:
+    """Return remarks on a model and its draft; BadRequest for a draft that does not fit, or wrong experts."""
+    remarks = []
+    if options.drafting_kind in draft_compatibility.HEAD_KINDS:
+        for reason in draft_compatibility.draft_head_refusal_reasons(
+            options.drafting_kind, model, draft, ik=server.engine != ENGINES[0]
+        ):
+            raise BadRequest(reason)
+    elif options.uses_draft and draft:
+        for reason in draft_compatibility.draft_model_refusal_reasons(model, draft):
+            raise BadRequest(reason)
+        remarks += draft_compatibility.useless_draft_model_remarks(model, draft)
+    if options.experts:
+        used = model.header_number_of_architecture("expert_used_count") or model.expert_count
+        if not model.expert_count:
+            raise BadRequest(f"experts: {model.path} is a dense model and has none. Leave experts out.")
+        if options.experts >= used:
+            raise BadRequest(f"experts: {model.path} uses {used} for each token. Say fewer, or leave experts out.")
+        remarks.append(
+            f"experts: {options.experts} instead of {used} for each token changes the answers of the model, for the "
+            "worse. Compare the answers before you rely on this option."
+        )
+    trained = model.header_number_of_architecture("context_length")
+    if trained and options.context > trained * options.slots:
+        remarks.append(
+            f"context: each of {options.slots} slots has more than the {trained} tokens that the model was trained for."
+        )
+    if options.models and options.api_key_file:
+        remarks.append(
+            "models: the servers of a router ask for no key, so that all programs of this host can use the ports of "
+            "these servers on the loopback."
+        )
+    if options.host not in LOOPBACK and not options.api_key_file:
+        remarks.append(f"host {options.host}: everyone who can reach port {options.port} can use it. Set api_key_file.")
+    return remarks
+
+
+def _build_server_parameters(
+    options: Options, model: Model, draft: Model | None, speculation: SpeculationPlan
+) -> dict[str, Any]:
+    server_parameters: dict[str, Any] = {
+        key: getattr(options, key) for key in (*PARAMETERS_NAMED_AS_OPTIONS, "cache_type_v")
+    }
+    server_parameters.update(router.build_router_parameters(options) if options.models else {"model": model.path})
+    server_parameters.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
+    if speculation.draft_max:
+        server_parameters.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
+        server_parameters["draft_model"] = draft.path if draft else None
+        server_parameters.update(
+            draft_cache_type_k=options.draft_cache_type_k, draft_cache_type_v=options.draft_cache_type_v
+        )
+        if speculation.has_draft_process:
+            server_parameters["rpc"] = f"127.0.0.1:{options.rpc_port}"
+    if options.rpc_workers:
+        server_parameters["rpc_workers"] = rpc_endpoints.format_rpc_flag_value(options.rpc_workers)
+        server_parameters["rpc_layers"] = rpc_workers.count_layers_on_workers(options, model)
+    if not options.generates_text:
+        server_parameters["task"] = options.task
+    server_parameters.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_per_slot)
+    if speculation.uses_ngrams:
+        for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
+            server_parameters[key] = getattr(options, key)
+    server_parameters.update(options.sampling, chat_template=options.chat_template, suffix_corpus=options.suffix_corpus)
+    if options.adapters:
+        server_parameters["adapters"] = format_lora_scaled_value(options.adapters)
+    if options.experts:
+        server_parameters["experts"] = (model.architecture, options.experts)
+    if options.api_key_file:
+        server_parameters["api_key_file"] = api_key_path_in_unit(instance_unit_name(options.name))
+    if options.extra_arguments:
+        server_parameters["extra"] = list(options.extra_arguments)
+    return {key: value for key, value in server_parameters.items() if value is not None}
+
+
+def _add_weight_loading_parameters(
+    options: Options,
+    server_parameters: dict[str, Any],
+    placement: Placement,
+    staged: Sequence[Model],
+    free: FreeMemory,
+    remarks: list[str],
+) -> None:
+    server_parameters["load"] = "mmap"
+    if options.hugepages in TUNABLES:
+        server_parameters["load"] = "none"
+        placement.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
+    if options.lock:
+        server_parameters["load"] = "mlock"
+    if options.direct_io:
+        server_parameters["load"] = "dio"
+    if options.repack is not None:
+        server_parameters["repack"] = options.repack
+    if options.hugepages == "thp" and free.thp == "never":
+        raise BadRequest(
+            "hugepages thp: transparent huge pages are switched off (never). Set epyc_numa_thp to madvise, or use pool."
+        )
+    if staged:
+        for key, model in zip(("model", "draft_model"), staged):
+            server_parameters[key] = staged_paths(options, model)[0]
+    if staged or placement.policy in POLICIES_BY_THREAD:
+        server_parameters["repack"] = False
+        remarks.append(
+            "The weights are not repacked, because the copy would not be on the nodes of the file's pages. With types "
+            "that the server can repack, such as Q4_K, each token takes more work; compare with hugepages thp."
+        )
+
+
+def _add_environment(options: Options, placement: Placement) -> None:
+    if options.models:
+        placement.environment.update(router.ENVIRONMENT)
+    for name, value in options.extra_environment.items():
+        if name in placement.environment:
+            raise BadRequest(
+                f"extra_environment: {name} is set by the plan, to '{placement.environment[name]}'. Leave it out."
+            )
+        placement.environment[name] = value
+
+
+def _least_memory_in_huge_pages(options: Options, need: MemoryNeed, staged: Sequence[Model]) -> dict[str, str]:
+    """Return the least memory that verify.yml must find in huge pages, by kind of pages; empty for ordinary pages."""
+    if options.hugepages in TUNABLES:
+        dummy, kind, percent = TUNABLES[options.hugepages]
+        return {kind: f"{need.weights * percent // 100 >> 20}MiB"}
+    size = sum(model.weight_bytes for model in staged)
+    return {"hugetlb": f"{size * 95 // 100 >> 20}MiB"} if staged else {}

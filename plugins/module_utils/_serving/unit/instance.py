@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob of one instance: writes its unit files, removes drop-ins, starts the server and waits until it serves.
+
+When a changed instance does not start, the previous one is restored. Addresses: ``llama:/FILE`` with the text of a unit
+file as value, and ``llama:UNIT/enabled`` and ``llama:UNIT/active``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from contextlib import suppress
+
+from ..._errors import TuningError
+from ..._io import textfile
+from ..._io.paths import HOST_TOOL, UNIT_FOLDER
+from ..._knobs.managed_units import ManagedUnits, list_drop_ins_of_unit, run_systemctl, unit_property_address
+from ..._knobs.protocol.knob import Knob
+from ..catalogue import LLAMA
+from ..options.unit_names import watchdog_unit_name
+from .installed import BOOT_TARGET
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ..._knobs.protocol.knob import Change, Settings
+    from ..catalogue import EngineRow
+    from ..plan.instance_plan import InstancePlan
+
+PREFIX = "llama"
+#: A change of these lines needs no restart: they say how a server is stopped, or how it is started the next time, and
+#: systemd follows them after it has reloaded the unit.
+LINES_WITHOUT_RESTART = re.compile(
+    rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
+    rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|"
+    rf"ExecStartPost=\+?{re.escape(HOST_TOOL)} llama await .*)(?:=.*)?"
+)
+
+
+class UnitFiles(Knob):
+    """The unit files of an instance. Their texts are the values, so that a difference shows the changed lines."""
+
+    prefix = PREFIX
+    has_originals = needs_ledger = False
+    root = "/"
+
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        """Return the texts of the files that exist. A link has no text: a masked unit is a link to a device."""
+        return {address: self._read_unit_text(address[len(PREFIX) + 1 :]) for address in addresses}
+
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            path = textfile.path_in_tree(self.root, change.address[len(PREFIX) + 1 :])
+            # The target of a link is never written: the link of a masked unit leads to a device.
+            if change.after is None or os.path.islink(path):
+                textfile.remove_file(path)
+                if path.endswith(".conf"):
+                    with suppress(OSError):  # the folder has other files
+                        os.rmdir(os.path.dirname(path))
+            if change.after is not None:
+                textfile.write_file(path, change.after)
+
+    def _read_unit_text(self, path: str) -> str | None:
+        path = textfile.path_in_tree(self.root, path)
+        return None if os.path.islink(path) else textfile.read_text(path)
+
+
+class Instance(ManagedUnits, UnitFiles):
+    """The knob of the units of an instance: one unit for the server, and one for a draft in a process of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        files: Mapping[str, str],
+        service: InstancePlan | None = None,
+        root: str = "/",
+        require_new_units_serve: Callable[[], None] | None = None,
+        row: EngineRow = LLAMA,
+    ) -> None:
+        """Make the knob of an instance; with empty ``files``, the instance is removed.
+
+        ``files`` are the texts of its units by path. ``require_new_units_serve`` starts the new units next to the
+        running instance and raises where they do not serve.
+        """
+        self.root = root
+        self.files = dict(files)
+        self.service = service
+        self.require_new_units_serve = require_new_units_serve
+        self.names = row.unit_names(name)
+        self.main_unit = self.names[0]
+        #: The state folders of systemd for these units; they are removed with the instance.
+        self.folders = row.state_folders(name)
+        self.watchdog = watchdog_unit_name(name)
+        self.started_by = {self.main_unit: BOOT_TARGET}
+
+    def wanted_settings(self) -> Settings:
+        """Return the wanted texts of the unit files, no drop-ins, and the wanted states of the units.
+
+        A drop-in that somebody added would make the instance run otherwise than planned. The unit of a draft is not
+        enabled by itself: the unit of the server starts it.
+        """
+        wanted: Settings = dict.fromkeys(f"{PREFIX}:{UNIT_FOLDER}/{name}" for name in self.names)
+        wanted.update(
+            dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in list_drop_ins_of_unit(self.root, name))
+        )
+        wanted.update({f"{PREFIX}:{path}": text for path, text in self.files.items()})
+        for name in self.names:
+            is_wanted = f"{UNIT_FOLDER}/{name}" in self.files
+            wanted[unit_property_address(PREFIX, name, "active")] = "active" if is_wanted else None
+        wanted[unit_property_address(PREFIX, self.main_unit, "enabled")] = "enabled" if self.files else None
+        return wanted
+
+    def write_changes(self, changes: Sequence[Change]) -> None:
+        """Write, remove, stop and start units, and remove the staged copies that no unit needs any more."""
+        path = f"{UNIT_FOLDER}/{self.main_unit}"
+        # A restored previous version needs no trial, because it has served before.
+        if self.require_new_units_serve and any(
+            change.address == f"{PREFIX}:{path}" and change.after == self.files[path] for change in changes
+        ):
+            self.require_new_units_serve()
+        for change in changes:
+            if self.watchdog in (change.before or "") and needs_restart_for_new_text(change.before, change.after or ""):
+                with suppress(TuningError):  # the watchdog does not run
+                    run_systemctl("stop", [self.watchdog])
+        super().write_changes(changes)
+        for change in changes:
+            if change.address == f"{PREFIX}:{path}":
+                for folder in set(_parse_staging_folders(change.before)) - set(_parse_staging_folders(change.after)):
+                    # Somebody may have edited the text, and root removes the folder. So the folder must have the name
+                    # of the unit.
+                    if os.path.basename(folder) == self.main_unit[: -len(".service")]:
+                        shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
+                for folder in self.folders if change.after is None else ():
+                    _remove_folder_or_link(textfile.path_in_tree(self.root, folder))
+
+    def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
+        """Return the units that need a restart after these changes; a draft comes before its server."""
+        changed = [
+            change.address
+            for change in files
+            if ".service.d/" in change.address
+            or (change.after is not None and needs_restart_for_new_text(change.before, change.after))
+        ]
+        return [name for name in reversed(self.names) if any(name == _unit_of_address(address) for address in changed)]
+
+    def list_remarks(self) -> list[str]:
+        return list(self.service.remarks) if self.service else []
+
+
+def needs_restart_for_new_text(before: str | None, after: str) -> bool:
+    old, new = (
+        [line for line in (text or "").splitlines() if not LINES_WITHOUT_RESTART.fullmatch(line)]
+        for text in (before, after)
+    )
+    return old != new
+
+
+def _remove_folder_or_link(path: str) -> None:
+    if os.path.islink(path):
+        os.unlink(path)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _parse_staging_folders(text: str | None) -> list[str]:
+    begin = f"ExecStartPre=+{HOST_TOOL} llama stage "
+    lines = [line[len(begin) :] for line in (text or "").splitlines() if line.startswith(begin)]
+    return [shlex.split(line)[1].replace("%%", "%") for line in lines]
+
+
+def _unit_of_address(address: str) -> str:
+    folder, dummy, file = address.rpartition("/")
+    return os.path.basename(folder)[: -len(".d")] if folder.endswith(".service.d") else file
+
+
+class PlanReport(Knob):
+    """Changes nothing, and reports the plans of all instances as facts of the module."""
+
+    has_originals = needs_ledger = False
+
+    def __init__(self, services: Sequence[InstancePlan]) -> None:
+        self.services = services
+
+    def wanted_settings(self) -> Settings:
+        return {}
+
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
+        return {}
+
+    def module_facts(self) -> dict[str, object]:
+        """Return the plans as plain data by the names of the instances."""
+        return {"services": {service.name: service.to_dict() for service in self.services}}

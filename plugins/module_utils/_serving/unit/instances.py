@@ -1,0 +1,230 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans all instances of an engine that a host shall have, and refuses impossible ones before a unit is touched."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from ..._errors import BadRequest, TuningError
+from ..._io import textfile
+from ..._io.paths import HOST_TOOL, UNIT_FOLDER
+from . import read_speed, start_first, start_limits, systemd_verify
+from .installed import list_installed_instances, parse_unit_plan, read_instance_unit_texts
+from .instance import Instance, PlanReport, needs_restart_for_new_text
+from .pending import NOTHING_PENDING, Pending
+from .refusals import Refusals, require_distinct_names_and_ports, require_free_port, require_known_user
+from .shared_host import find_running_instances, list_memory_of_instance, plan_instance_among_others
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._knobs.protocol.knob import Knob
+    from ..options.option_table import OptionTable
+    from ..plan.instance_plan import InstancePlan
+    from .engine import Engine, HeldMemory
+
+
+class Purge:
+    """Which instances that are not requested are removed: those on a single host, and parts of groups of hosts."""
+
+    def __init__(self, single_host: bool = False, groups: bool = False) -> None:
+        self.single_host = single_host
+        self.groups = groups
+
+    def should_remove_instance(self, text: str) -> bool:
+        """Return whether the instance whose unit has this text is removed."""
+        details = (parse_unit_plan(text) or {}).get("details", {})
+        return self.groups if details.get("hosts", 1) > 1 else self.single_host
+
+
+def build_knobs(
+    engine: Engine,
+    host: Host,
+    requests: Sequence[Mapping[str, Any]],
+    purge: Purge,
+    root: str = "/",
+    pending: Pending = NOTHING_PENDING,
+) -> list[Knob]:
+    """Return the knobs that install the requested instances, and remove others as ``purge`` says.
+
+    BadRequest has a line for each instance that cannot be installed, with the reason; nothing was changed then. An
+    instance is only validated, and has no knob, while something that it needs is ``pending``.
+    """
+    refusals = Refusals()
+    parsed_requests = _parse_options_of_requests(engine, requests, refusals)
+    servers = _read_capabilities_by_binary(
+        engine, host, [options for options, request in parsed_requests], pending, refusals
+    )
+    with refusals.collect_error_of_block():
+        require_distinct_names_and_ports([options for options, request in parsed_requests])
+        _require_names_unused_by_other_engines(engine, [options for options, request in parsed_requests], root)
+    if parsed_requests and not host.fs.read_only:
+        require_host_tool(root)
+    planner = None if pending.systemd else _make_planner_after_refusals(engine, host, requests, purge, root, refusals)
+    removed_names = planner.removed_names if planner else []
+    knobs: list[Knob] = [Instance(name, {}, root=root, row=engine.row) for name in removed_names]
+    for options, request in parsed_requests:
+        capabilities = servers.get(options.binary)
+        with refusals.collect_error_of_block(options.name):
+            require_free_port(options, planner.list_urls_of_ending_instances(options.name) if planner else [])
+        with refusals.collect_error_of_block(options.name):
+            if planner and capabilities and pending.can_plan_with_models(engine.list_model_paths(options)):
+                knob = planner.plan_instance_knob(options, request, capabilities)
+                knobs += [knob] if knob else []
+            else:
+                engine.require_valid_files(options, pending.files)
+    refusals.raise_collected_errors()
+    return [*knobs, PlanReport(planner.services if planner else [])]
+
+
+def require_host_tool(root: str) -> None:
+    if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
+        raise BadRequest(
+            f"There is no {HOST_TOOL}, which the units of instances call. Run the role epyc_base, or the module "
+            "epyc_host_tool."
+        )
+
+
+def _require_names_unused_by_other_engines(engine: Engine, instances: Sequence[OptionTable], root: str) -> None:
+    titles = {other.name: other.row.title for other in list_installed_instances(root) if other.row is not engine.row}
+    for options in instances:
+        if options.name in titles:
+            raise BadRequest(
+                f"{titles[options.name]} has an instance {options.name} on this host. Give this one another name."
+            )
+
+
+def _make_planner_after_refusals(
+    engine: Engine, host: Host, requests: Sequence[Mapping[str, Any]], purge: Purge, root: str, refusals: Refusals
+) -> Planner:
+    """Return the planner. Errors in the requests are raised before the error of a systemd that does not answer."""
+    try:
+        return Planner(engine, host, requests, purge, root)
+    except TuningError:
+        refusals.raise_collected_errors()
+        raise
+
+
+def _parse_options_of_requests(
+    engine: Engine, requests: Sequence[Mapping[str, Any]], refusals: Refusals
+) -> list[tuple[OptionTable, Mapping[str, Any]]]:
+    parsed_requests: list[tuple[OptionTable, Mapping[str, Any]]] = []
+    for request in requests:
+        with refusals.collect_error_of_block(request.get("name")):
+            options = engine.options.parse(request)
+            parsed_requests.append((options, request))
+            require_known_user(options)
+    return parsed_requests
+
+
+def _read_capabilities_by_binary(
+    engine: Engine, host: Host, instances: Sequence[OptionTable], pending: Pending, refusals: Refusals
+) -> dict[str, Any]:
+    """Return the capabilities of each server by path: None for a refused server, nothing for a pending one."""
+    servers: dict[str, Any] = {}
+    for options in instances:
+        if options.binary in servers or pending.is_binary_pending(options):
+            continue
+        servers[options.binary] = None
+        with refusals.collect_error_of_block(options.name):
+            servers[options.binary] = engine.read_capabilities(host, options)
+    return servers
+
+
+class Planner:
+    """Plans one instance after the other, next to those planned before and those that stay installed."""
+
+    def __init__(
+        self, engine: Engine, host: Host, requests: Sequence[Mapping[str, Any]], purge: Purge, root: str
+    ) -> None:
+        self.engine = engine
+        self.host = host
+        self.root = root
+        self.services: list[InstancePlan] = []
+        self._names = [str(request.get("name")) for request in requests]
+        self._installed = read_instance_unit_texts(root, engine.row)
+        not_requested = {name: text for name, text in self._installed.items() if name not in self._names}
+        #: Names of installed instances that will be removed.
+        self.removed_names = [name for name, text in not_requested.items() if purge.should_remove_instance(text)]
+        staying = [parse_unit_plan(text) for name, text in not_requested.items() if name not in self.removed_names]
+        self._staying = [plan for plan in staying if plan]
+        self._running = find_running_instances([*self.removed_names, *self._names], engine.row)
+        self._held = {name: list(list_memory_of_instance(host, name, engine.row)) for name in self._running}
+
+    def list_urls_of_ending_instances(self, name: str) -> list[str]:
+        """Return the URLs of removed instances, and of the running version of this one; "" for an unknown URL."""
+        ending = [other for other in self._running if other in self.removed_names or other == name]
+        return [(parse_unit_plan(self._installed.get(other, "")) or {}).get("url", "") for other in ending]
+
+    def plan_instance_knob(
+        self, options: OptionTable, request: Mapping[str, Any], capabilities: Any
+    ) -> Instance | None:
+        """Return the knob of an instance; None without a unit on this host. BadRequest for an impossible instance."""
+        engine, start_proof = self.engine, None
+        held = _list_memory_of_running(self._held, self._running)
+        service = plan_instance_among_others(
+            engine, self.host, options, capabilities, held, self.services, self._staying
+        )
+        if not engine.has_unit_on_this_host(service):
+            self.services.append(service)
+            return None
+        text_before = self._installed.get(options.name)
+        service.rate = start_limits.parse_read_rate_of_unit(text_before)
+        arguments = engine.build_arguments(service, capabilities)
+        loaded_files = _program_files_and_keys_time(engine, service, capabilities)
+        files = engine.render_units(service, arguments, *loaded_files)
+        text_after = files[f"{UNIT_FOLDER}/{service.unit}"]
+        if options.unit_settings and text_before != text_after:
+            systemd_verify.require_valid_units(files)
+        is_running = options.name in self._running
+        is_restart = is_running and needs_restart_for_new_text(text_before, text_after)
+        if is_restart or not is_running:
+            service.remarks += engine.try_program_in_sandbox(self.host, service, capabilities, arguments)
+            if service.files:
+                largest = max(service.files, key=lambda path: service.files[path][0])
+                service.rate = start_limits.choose_read_rate_for_speed(read_speed.measure_direct_read_speed(largest))
+            files = engine.render_units(service, arguments, *loaded_files)
+        if is_restart and options.update_order == "start_first":
+            start_proof = self._make_function_to_start_first(request, service, capabilities, text_before)
+        service.remarks += start_limits.list_slow_start_remarks(service)
+        self.services.append(service)
+        return Instance(options.name, files, service, self.root, start_proof, engine.row)
+
+    def _make_function_to_start_first(
+        self, request: Mapping[str, Any], service: InstancePlan, capabilities: Any, text_before: str | None
+    ) -> Callable[[], None] | None:
+        """Return a function that starts the new version next to the running one; None without room for both."""
+        temporary_instance_name = start_first.temporary_instance_name(service.name)
+        if temporary_instance_name in [*self._names, *self._installed]:
+            raise BadRequest(f"update_order start_first needs the name {temporary_instance_name} for a while.")
+        released = _list_memory_of_running(self._held, [*self.removed_names, *(other.name for other in self.services)])
+        plan, engine, host = parse_unit_plan(text_before or ""), self.engine, self.host
+        plan_temporary = start_first.plan_temporary_instance
+        try:
+            temporary = plan_temporary(engine, host, request, capabilities, released, self.services, plan)
+        except BadRequest as error:
+            service.remarks.append(f"update_order: the running instance is stopped first, for want of room. {error}")
+            return None
+        arguments = engine.build_arguments(temporary, capabilities)
+        files = engine.render_units(
+            temporary, arguments, *_program_files_and_keys_time(engine, temporary, capabilities)
+        )
+        return partial(start_first.try_units_until_first_serves, files)
+
+
+def _list_memory_of_running(held: Mapping[str, list[HeldMemory]], names: Sequence[str]) -> list[HeldMemory]:
+    return [memory for name in held if name in names for memory in held[name]]
+
+
+def _program_files_and_keys_time(
+    engine: Engine, service: InstancePlan, capabilities: Any
+) -> tuple[dict[str, list[int]], int | None]:
+    return engine.list_program_file_sizes_and_times(service, capabilities), engine.read_keys_change_time(
+        service.options, capabilities
+    )

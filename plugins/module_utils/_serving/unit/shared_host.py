@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans an instance on a host with other instances: which of them end before it starts, and which need memory next to
+it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from ..._errors import BadRequest
+from ..._kernel import numa_maps
+from ..._kernel.cgroups import list_processes
+from ..._kernel.hugepages import default_page_kb
+from ..._knobs.managed_units import read_unit_properties
+from ..._notation.cpulist import format_cpulist
+from ..catalogue import LLAMA
+from ..plan import free_memory
+from .refusals import device_and_inode, require_matching_file_placement
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._models.model import Model
+    from ..catalogue import EngineRow
+    from ..options.option_table import OptionTable
+    from ..plan.free_memory import FreeMemory
+    from ..plan.instance_plan import InstancePlan
+    from .engine import Engine, HeldMemory
+
+
+def plan_instance_among_others(
+    engine: Engine,
+    host: Host,
+    options: OptionTable,
+    capabilities: Any,
+    held: Sequence[HeldMemory],
+    before: Sequence[InstancePlan],
+    staying: Sequence[Mapping[str, Any]] = (),
+) -> InstancePlan:
+    """Plan an instance in the memory that the host has left, and refuse conflicts with the other instances.
+
+    ``held`` is memory that is free when the instance starts, ``before`` are instances that this run has planned
+    already, and ``staying`` are the plans of installed instances that this run does not change.
+    """
+    service = engine.plan_instance(host, options, capabilities, held, before)
+    planned = [(other.name, other.expect, other.mapped) for other in before]
+    for other_plan in [*planned, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
+        require_matching_file_placement((service.name, service.expect, service.mapped), other_plan)
+    for other in before:
+        shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
+        if shared:
+            service.remarks.append(
+                f"CPUs {format_cpulist(shared)} compute for {other.name} and for {options.name}: each is slower while "
+                "the other works. Say with cpus which ones each shall have."
+            )
+    return service
+
+
+def read_free_memory_for_instance(
+    host: Host,
+    options: OptionTable,
+    models: Sequence[Model],
+    held: Sequence[HeldMemory],
+    before: Sequence[InstancePlan],
+) -> FreeMemory:
+    """Return the memory that is free for an instance when ``held`` is released and ``before`` have started."""
+    free = free_memory.read_free_and_staged_memory(host, options, models)
+    for memory, pages in held:
+        free.add_free_memory(memory, pages)
+    for other in before:
+        _reserve_memory_of_earlier_instance(free, other)
+    if options.hugepages == "none" and not options.lock:
+        _count_shared_weights_as_free(free, models, before)
+    return free
+
+
+def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
+    properties = read_unit_properties([row.unit_name(name) for name in names]) if names else {}
+    return [name for name in names if properties.get(row.unit_name(name), {}).get("ActiveState") == "active"]
+
+
+def list_memory_of_instance(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[HeldMemory]:
+    """Yield the memory of each process of a running instance and of its draft."""
+    first, *more = row.unit_names(name)
+    yield from _list_memory_of_unit(host, first)
+    for unit in more:
+        with suppress(BadRequest):  # Most instances have no draft.
+            yield from _list_memory_of_unit(host, unit)
+
+
+def _list_memory_of_unit(host: Host, unit: str) -> Iterator[HeldMemory]:
+    default_kb = default_page_kb(host.fs)
+    for process in list_processes(host.fs, unit):
+        anonymous = (numa_maps.read_process_memory(host.fs, process, ()).kinds or {}).get("anonymous")
+        if anonymous is None:
+            continue
+        huge_bytes = sum(size for kb, size in anonymous.page_sizes.items() if kb >= default_kb)
+        small_share = 1 - huge_bytes / anonymous.bytes if anonymous.bytes else 0
+        nodes = anonymous.nodes.items()
+        yield (
+            {node: int(size * small_share) for node, size in nodes},
+            {(node, default_kb): int(size * (1 - small_share)) // (default_kb << 10) for node, size in nodes},
+        )
+
+
+def _count_shared_weights_as_free(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
+    """Count the weights as free that an already planned instance maps too: each file is in memory once."""
+    sizes = {device_and_inode(part.path): part.data_bytes for model in models for part in model.parts}
+    for other in before:
+        nodes = other.placement.nodes
+        shared = sum(sizes.get(device_and_inode(path), 0) for path in other.mapped)
+        free.add_free_memory(dict.fromkeys(nodes, shared // len(nodes)), {})
+
+
+def _reserve_memory_of_earlier_instance(free: FreeMemory, service: InstancePlan) -> None:
+    nodes, need, page_kb = service.placement.nodes, service.need, free.default_kb
+    memory, huge_bytes = need.total, 0
+    if service.rpc:
+        free.reserve(service.rpc.need.total, service.rpc.placement.nodes)
+    if service.options.hugepages == "pool":
+        memory, huge_bytes = 0, need.total
+    elif service.staged:
+        # A copy that exists already is not counted as free any more.
+        memory = need.total - need.weights
+        huge_bytes = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
+        page_kb = free.hugetlbfs_kb or page_kb
+    free.reserve(memory, nodes, free_memory.count_pages_for_bytes(huge_bytes // len(nodes), page_kb), page_kb)

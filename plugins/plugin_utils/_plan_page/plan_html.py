@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plans of a fleet as one HTML page, which needs no network, and can be read without its script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, map_drawing, map_style
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html_lines
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.style import STATUS_MARKS, STYLE
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import (
+    count_with_noun,
+    format_host_group,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.map_drawing import Map
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import Document
+
+#: A browser lays out a plan only when the plan comes into view, so that a page of many plans opens fast.
+PLAN_STYLE = """
+section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); content-visibility: auto;
+  contain-intrinsic-size: auto 50rem; }
+section h3 { margin: 1rem 0 .3rem; font-size: 1rem; }
+section h2 { margin: 0; overflow-wrap: anywhere; }
+section table { width: auto; margin: .5rem 0; } section td, section th { text-align: left; }
+section th:first-child { width: auto; font-weight: 600; }
+pre { overflow-x: auto; font: .85rem/1.35 ui-monospace, monospace; }
+@media print { section { content-visibility: visible; } }
+"""
+SCRIPT = """
+const cards = [...document.querySelectorAll('[data-hosts]')];
+const form = document.querySelector('form');
+function filter() {
+  const name = form.host.value.trim().toLowerCase();
+  let shown = 0;
+  for (const card of cards) {
+    const matching = card.dataset.hosts.split(' ').filter(host => host.includes(name)).length;
+    card.hidden = !matching;
+    if (!card.matches('section > *')) shown += matching;
+  }
+  document.querySelector('output').textContent = `${shown} of ${form.dataset.all} hosts`;
+}
+form.addEventListener('input', filter);
+form.addEventListener('submit', event => event.preventDefault());
+form.hidden = false;
+filter();
+"""
+COLUMNS = {"name": "Instance", "cpus": "CPUs", "draft_cpus": "CPUs of its draft", "nodes": "Nodes", "url": "Address"}
+
+
+def render_plan_page(document: Document) -> str:
+    """Return the HTML page of the document of a PlanCollector."""
+    style = STYLE + map_style.MAP_STYLE + PLAN_STYLE
+    return frame.render_page(f"Plans: {format_plan_counts(document)}", style, SCRIPT, _render_body(document))
+
+
+def format_plan_counts(document: Document) -> str:
+    """Return the line that counts hosts, different plans and hosts without a plan."""
+    without = sum(len(error["hosts"]) for error in document["errors"])
+    plans = count_with_noun(len(document["plans"]), "different plan")
+    return f"{count_with_noun(document['hosts'], 'host')}: {plans}{f', {without} without a plan' if without else ''}."
+
+
+def _render_body(document: Document) -> Iterator[Html]:
+    yield element("h1", "Plans")
+    yield element("p", format_plan_counts(document), class_="headline")
+    generated = element("time", document["generated"])
+    yield element("p", generated, ". Hosts with the same map are drawn once.", class_="faint")
+    yield map_style.render_legend(
+        any(domain["ways"] for plan in document["plans"] for domain in plan["map"]["domains"])
+    )
+    host = element("label", "Host ", element("input", name="host", type="search", autocomplete="off"))
+    yield element("form", host, element("output"), hidden=True, data_all=document["hosts"])
+    for error in document["errors"]:
+        yield element(
+            "article",
+            element("h3", f"{STATUS_MARKS['drift']} {error['state']}: {format_host_group(error)}"),
+            element("p", f"{error['task']}: {error['message']}"),
+            class_=error["state"],
+            data_hosts=frame.searchable_host_names(error),
+        )
+    for svg, plans in _group_plans_by_drawing(document["plans"]):
+        yield _render_drawing_with_plans(svg, plans)
+
+
+def _group_plans_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
+    """Return each different drawing with its plans. Plans with the same drawing differ only in instances or notes."""
+    drawings: dict[tuple[Html, str], list[Document]] = {}
+    for plan in plans:
+        drawings.setdefault((map_drawing.render_map_svg(plan["map"]), plan["map"]["kernel"]), []).append(plan)
+    return [(svg, members) for (svg, dummy), members in drawings.items()]
+
+
+def _render_drawing_with_plans(svg: Html, plans: Sequence[Document]) -> Html:
+    data = plans[0]["map"]
+    names = sorted((name for plan in plans for name in plan["hosts"]), key=natural_sort_key)
+    group = {"hosts": names, "label": fold_host_names(names)}
+    parts = element("span", data["parts"], class_="faint")
+    return element(
+        "section",
+        element("h2", format_host_group(group)),
+        element("p", f"{data['model']}, Linux {data['kernel']}", element("br"), parts),
+        _render_cpus_by_role(data),
+        svg,
+        *(_render_plan(plan, format_host_group(plan) if len(plans) > 1 else "") for plan in plans),
+        data_hosts=frame.searchable_host_names(group),
+    )
+
+
+def _render_plan(plan: Document, title: str) -> Html:
+    """Return the instances, notes and text of a plan. ``title`` names its hosts, and may be ""."""
+    notes = [element("li", note) for note in plan["map"]["notes"]]
+    text = join_html_lines(plan["lines"])
+    parts = [
+        *([element("h3", title)] if title else []),
+        *_render_instance_table(plan["map"]),
+        *([element("ul", *notes)] if notes else []),
+        element("details", element("summary", "The plan as text"), element("pre", text)),
+    ]
+    return element("div", *parts, data_hosts=frame.searchable_host_names(plan))
+
+
+def _render_cpus_by_role(data: Map) -> Html:
+    rows = [
+        part
+        for role, letter in LETTERS.items()
+        if role in data["roles"]
+        for part in (
+            element("dt", element("b", letter, class_=letter), role, class_="roles"),
+            element("dd", f"CPUs {data['roles'][role]}"),
+        )
+    ]
+    return element("dl", *rows)
+
+
+def _render_instance_table(data: Map) -> Iterator[Html]:
+    if data["instances"]:
+        used = {key: title for key, title in COLUMNS.items() if any(row[key] for row in data["instances"])}
+        head = element("tr", *(element("th", title) for title in used.values()))
+        rows = [element("tr", *(element("td", row[key]) for key in used)) for row in data["instances"]]
+        yield element("table", element("thead", head), element("tbody", *rows))

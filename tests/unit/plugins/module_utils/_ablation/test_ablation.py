@@ -1,0 +1,222 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The course of an ablation on a host with hidden effects: which rounds it runs, what it rejects, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
+from ansible_collections.sovereign.epyc.tests.unit.fakes.simulated import Simulated
+
+KNOBS = [
+    {"name": "boost", "class": schedule.LIVE, "settings": {"cpufreq:policy0/boost": "0"}, "arguments": []},
+    {"name": "prefetchers", "class": schedule.LIVE, "settings": {"msr:0xc0000108/0/cpu4": "0"}, "arguments": []},
+    {"name": "NUMA balancing", "class": schedule.RESTART, "settings": {"sysfs:numa_balancing": "1"}, "arguments": []},
+    {"name": "threads", "class": schedule.RESTART, "settings": {}, "arguments": ["--threads"]},
+]
+#: What a knob makes of the speed; the others do nothing.
+EFFECTS = {"boost": 0.08, "threads": -0.06}
+
+
+def level(arm: Mapping[str, Any]) -> float:
+    """Return what the knobs make of the speed that an arm has."""
+    gone = [*arm["settings"], *arm["arguments"]]
+    on = [one["name"] for one in KNOBS if not any(word in gone for word in (*one["settings"], *one["arguments"]))]
+    return math.fsum(math.log1p(EFFECTS.get(name, 0.0)) for name in on)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
+    with measured(tmp_path, monkeypatch) as host:
+        yield host
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
+    one = Simulated(level)
+    one.take_over(monkeypatch)
+    monkeypatch.setattr(
+        ablation.removable_settings,
+        "list_removable_settings",
+        lambda host, store, reboots: (KNOBS[:3], {"boot parameters": "it needs a reboot"}),
+    )
+    monkeypatch.setattr(ablation.removable_options, "list_removable_options", lambda target, host: KNOBS[3:])
+    return one
+
+
+def run(here: Measured, **options: Any) -> tuple[dict[str, Any], Judgement]:
+    told: list[str] = []
+    path, document = ablation.run_ablation(
+        here.host(), MeasuringRequest({"streams": []}), ablation.AblationRequest({"seed": 1, **options}), told.append
+    )
+    assert json.loads(Path(path).read_text()) == document
+    assert told[-1] == "it puts all back"
+    return document, Judgement(document)
+
+
+def words(judgement: Judgement) -> dict[str, str]:
+    return {one.knob: one.word for one in judgement.verdicts}
+
+
+def test_it_finds_what_pays_and_what_hurts_and_confirms_that_on_fresh_rounds(
+    here: Measured, simulated: Simulated
+) -> None:
+    document, judgement = run(here)
+    found = words(judgement)
+    assert (found["boost"], found["threads"], found["boot parameters"]) == ("pays", "hurts", "not tested")
+    assert found["prefetchers"] in ("nothing", "undecided") and found["NUMA balancing"] in ("nothing", "undecided")
+    assert document["restored"] is True and simulated.begun == ["llama-chat.service"] and simulated.put_back == 1
+    # What hurts goes, and so does what taints the kernel for nothing.
+    (kept,) = (arm for arm in document["plan"]["arms"] if arm["name"] == schedule.KEPT)
+    assert kept["settings"] == KNOBS[1]["settings"] and kept["arguments"] == ["--threads"]
+    together = judgement.confirmation.kept_over_stock
+    assert judgement.confirmation.confirmed and together is not None and together.interval is not None
+    # Stock lacks the boost, and what is kept lacks the threads that hurt; stock lacks them too.
+    assert together.interval.low < math.log(1.08) < together.interval.high
+
+
+def test_live_arms_share_a_server_and_others_have_a_start_each(here: Measured, simulated: Simulated) -> None:
+    document, dummy = run(here, rounds=6)
+    live = [one for one in document["plan"]["order"] if one["class"] == schedule.LIVE]
+    assert [one["restart"] for one in live] == [True, False, False, False, False, True]
+    # Each setting was tried before.
+    assert simulated.steps[:3] == [("live", "boost"), ("live", "prefetchers"), ("live", "NUMA balancing")]
+    first = simulated.steps[3 : 4 + len(live[0]["arms"])]
+    assert first == [("start", "tuned"), *(("live", name) for name in live[0]["arms"])]
+    starts = [name for kind, name in simulated.steps if kind == "start"]
+    restarted = [one for one in document["plan"]["order"] if one["class"] == schedule.RESTART]
+    assert starts == ["tuned", "tuned", *(name for one in restarted for name in one["arms"])]
+
+
+def test_a_knob_that_cannot_be_left_out_is_in_stock_too(here: Measured, simulated: Simulated) -> None:
+    simulated.broken["boost"] = TuningError("cpufreq:policy0/boost: the write succeeded\nwithout effect.")
+    document, judgement = run(here, rounds=6, knobs=["boost", "prefetchers"])
+    assert document["plan"]["rejected"] == {"boost": "cpufreq:policy0/boost: the write succeeded without effect."}
+    assert words(judgement)["boost"] == "rejected"
+    (stock,) = (arm for arm in document["plan"]["arms"] if arm["name"] == schedule.STOCK)
+    assert stock["settings"] == KNOBS[1]["settings"]
+    assert not any("without boost" in one["arms"] for one in document["plan"]["order"])
+
+
+def test_a_knob_that_does_not_take_later_is_rejected(here: Measured, simulated: Simulated) -> None:
+    simulated.broken["without boost"] = TuningError("cpufreq:policy0/boost: the write succeeded\nwithout effect.")
+    document, judgement = run(here, rounds=6, knobs=["boost", "prefetchers"])
+    assert document["plan"]["rejected"] == {"boost": "cpufreq:policy0/boost: the write succeeded without effect."}
+    assert words(judgement)["boost"] == "rejected"
+    tried = [one for one in document["plan"]["order"] if "without boost" in one["arms"]]
+    assert [one["round"] for one in tried] == [1]
+
+
+@pytest.mark.parametrize(("without", "tuned", "said"), [(5, 9, "15 tokens were guessed"), (0, 0, "nothing is guessed")])
+def test_speculation_has_to_show(
+    here: Measured, simulated: Simulated, monkeypatch: pytest.MonkeyPatch, without: int, tuned: int, said: str
+) -> None:
+    one = {"name": "speculation", "class": schedule.RESTART, "settings": {}, "arguments": ["--spec-type"]}
+    monkeypatch.setattr(ablation.removable_options, "list_removable_options", lambda target, host: [one])
+    simulated.guessing = {"without speculation": without, "tuned": tuned}
+    document, dummy = run(here, rounds=4, knobs=["speculation"])
+    assert document["plan"]["rejected"]["speculation"].startswith(said)
+
+
+def test_where_stock_cannot_be_had_it_ends_and_all_is_put_back(here: Measured, simulated: Simulated) -> None:
+    simulated.broken["stock"] = TuningError("llama-chat.service did not start.")
+    with pytest.raises(
+        TuningError, match=r"stock cannot be measured: .* All was put back. What was measured until then"
+    ):
+        run(here)
+    assert simulated.put_back == 1
+
+
+def test_a_bug_puts_all_back_too(here: Measured, simulated: Simulated) -> None:
+    simulated.broken["again"] = ZeroDivisionError("a bug")
+    with pytest.raises(ZeroDivisionError):
+        run(here)
+    assert simulated.put_back == 1
+
+
+def test_what_cannot_be_put_back_is_the_first_thing_that_is_said(here: Measured, simulated: Simulated) -> None:
+    simulated.failures.append("sysfs/numa: it is busy.")
+    with pytest.raises(TuningError, match=r"^Not all stored settings could be put back: sysfs/numa: it is busy. 'sov"):
+        run(here, rounds=4, knobs=["boost"])
+
+
+def test_rounds_that_never_count_end_it_without_a_claim(here: Measured, simulated: Simulated) -> None:
+    simulated.void = "Other programs used 9.0% of the processor time of the service, more than 2.0%."
+    document, judgement = run(here)
+    assert {one["phase"] for one in document["plan"]["order"]} == {schedule.ABLATION}
+    for unit in (schedule.LIVE, schedule.RESTART):
+        assert sum(one["class"] == unit for one in document["plan"]["order"]) == ablation.MAX_DISCARDED_IN_A_ROW
+    assert judgement.proven_settings() == []
+
+
+def test_a_run_ends_in_its_time(here: Measured, simulated: Simulated) -> None:
+    class Clock:
+        now = 0.0
+
+        def monotonic(self) -> float:
+            self.now += 3.0
+            return self.now
+
+    dummy, document = ablation.run_ablation(
+        here.host(),
+        MeasuringRequest({}),
+        ablation.AblationRequest({"minutes": 1, "seed": 1}),
+        lambda line: None,
+        Clock(),
+    )
+    # Each look at the clock takes 3 seconds of it; 45 are for the choice, and the rest is for what confirms it.
+    phases = [one["phase"] for one in document["plan"]["order"]]
+    assert (phases.count("ablation"), phases[-1]) == (15, "confirmation")
+
+
+def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulated) -> None:
+    name, said = ablation.describe_planned_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest({}))
+    assert name == "chat" and said == (
+        "chat would be measured without each of these in turn, and started anew again and again; live: boost, "
+        "prefetchers; restart: NUMA balancing, threads. Not tested: boot parameters (it needs a reboot)."
+    )
+    assert simulated.steps == [] and simulated.begun == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"knobs": ["boots"]}, "boots cannot be left out on this host: here are boost, prefetchers, NUMA bal"),
+        ({"knobs": ["boot parameters"]}, "boot parameters cannot be left out on this host: it needs a reboot"),
+        ({"rounds": 3}, "rounds: 3 is out of range; give at least 4"),
+        ({"minutes": 0}, r"minutes: 0 is out of range; give at least 0\.1"),
+        ({"seed": -1}, "seed: -1 is out of range"),
+    ],
+)
+def test_invalid_options_are_refused(here: Measured, simulated: Simulated, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        ablation.describe_planned_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest(options))
+
+
+@pytest.mark.parametrize(("noise", "most"), [(0.002, 1), (0.05, 8)])
+def test_arms_are_asked_more_often_where_the_anchor_scatters(
+    here: Measured, simulated: Simulated, noise: float, most: int
+) -> None:
+    simulated.noise = noise
+    document = run(here, knobs=["boost"])[0]
+    counts: dict[tuple[int, str], int] = {}
+    for one in document["samples"]:
+        counts[one["round"], one["arm"]] = counts.get((one["round"], one["arm"]), 0) + 1
+    first = {counts[1, arm] for arm in document["plan"]["order"][0]["arms"]}
+    assert first == {1} and max(counts.values()) == most
+    for row in document["plan"]["order"]:
+        assert len({counts[row["round"], arm] for arm in row["arms"]}) == 1, "all arms of a round are asked as often"

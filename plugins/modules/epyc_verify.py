@@ -264,7 +264,7 @@ def _check_drift(params: dict[str, Any], fs: KernelFS) -> Survey:
     return Survey(
         host,
         [*judge.judge_requests(host, store, requests), *judge.judge_roles_with_offline_cpus(host)],
-        judge.boot_service_failure_reason(host),
+        judge.boot_service_ineffective_reason(host),
     )
 
 

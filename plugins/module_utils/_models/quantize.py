@@ -27,8 +27,7 @@ from .._io.web.download import require_disk_space
 from .._notation.numbers import require_whole_number
 from .._notation.sizes import parse_bytes
 from . import gguf
-from .model import Model
-from .model import read_model as read_model
+from .model import Model, read_model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

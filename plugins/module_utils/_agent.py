@@ -209,7 +209,7 @@ def share_and_reason_after_last_check(options: Mapping[str, Any]) -> tuple[str, 
     findings = parse_finding_labels(text)
     if findings is None:
         return options["unknown"], "its last check could not be made"
-    # A finding that waits for a reboot was just requested; a finding without live drift is still in force.
+    # Settings that wait for a reboot were just requested, and those without live drift are in force: neither counts.
     drifted = [row for row in findings if row.get("live") == "drift" and row.get("pending_reboot") != "true"]
     if not drifted:
         return FULL, ""

@@ -191,7 +191,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import bmc_claims
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import (
     check_bios_settings,

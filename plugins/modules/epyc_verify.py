@@ -255,7 +255,7 @@ def verify_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 
 
 def _check_drift(params: dict[str, Any], fs: KernelFS) -> Survey:
-    """Return the drift check of the host; without ``tuned``, of its stored requests only, even during a trial."""
+    """Return the drift check of the host. Without ``tuned`` it covers the stored requests only, even during a trial."""
     if params["tuned"]:
         return drift.check_settings_and_units(fs, **requested.parse_asked_option(params))
     store = Store(read_only=True)
@@ -264,7 +264,7 @@ def _check_drift(params: dict[str, Any], fs: KernelFS) -> Survey:
     return Survey(
         host,
         [*judge.judge_requests(host, store, requests), *judge.judge_roles_with_offline_cpus(host)],
-        judge.boot_service_failure_reason(host),
+        judge.boot_service_ineffective_reason(host),
     )
 
 

@@ -105,7 +105,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import send_prompt_to_instance
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ class Cost:
         self.memory = memory
 
 
-def tune_and_record_virtual_host(folder: Path) -> None:
+def record_kernel_files_of_tuned_host(folder: Path) -> None:
     """Tune a virtual EPYC and record its kernel files into a folder."""
     machine = start_machine(SHAPE, name="bench-fleet")
     try:
@@ -209,7 +209,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             recording = (options.recording or Path(folder, "recording")).absolute()
             if not recording.exists():
-                tune_and_record_virtual_host(recording)
+                record_kernel_files_of_tuned_host(recording)
             with running_fleet_of_containers(recording, max(SIZES), Path(folder)) as inventory:
                 measure_fleet_of_each_size(inventory, figures)
 

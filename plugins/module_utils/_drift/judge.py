@@ -32,7 +32,7 @@ def judge_requests(
     The remarks of the knobs are appended to ``remarks``, where it is given.
     """
     by_address: dict[tuple[str, str], Verdict] = {}
-    boot = boot_service_failure_reason(host)
+    boot = boot_service_ineffective_reason(host)
     stored_requests = load_stored_requests(store)[1]
     for name, label, options in sort_requests(requests):
         request = f"{name}/{label}"
@@ -71,7 +71,7 @@ def waits_for_reboot(verdict: Verdict) -> bool:
     return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
-def boot_service_failure_reason(host: Host) -> str:
+def boot_service_ineffective_reason(host: Host) -> str:
     """Return why the boot service will apply nothing at the next boot; "" if it will."""
     # The link of a masked service leads to /dev/null, so its text is empty.
     if not host.fs.read_if_present(BOOT_SERVICE_LINK):

@@ -13,7 +13,7 @@ from .._knobs.history import history_file
 from .._knobs.protocol.ledger import Ledger
 from .._knobs.protocol.stored_requests import INTENT, load_stored_requests
 from . import findings
-from .judge import boot_service_failure_reason, judge_requests, judge_roles_with_offline_cpus
+from .judge import boot_service_ineffective_reason, judge_requests, judge_roles_with_offline_cpus
 from .requested import REQUESTS_OF_LAYER, judge_layers_without_requests, list_requested_layers
 from .verdict import DRIFT, OK, Verdict, unreadable_address_verdict
 
@@ -83,7 +83,7 @@ def check_host(
     run = _judge_unfinished_run(store)
     if store.has_file(TRIAL):
         return Survey(host, [*run, unreadable_address_verdict("", "desired:", UNDER_TRIAL)])
-    requested_layers, boot = list_requested_layers(store, layers), boot_service_failure_reason(host)
+    requested_layers, boot = list_requested_layers(store, layers), boot_service_ineffective_reason(host)
     checked_requests = stored_requests if requests is None else requests
     verdicts = judge_requests(host, store, checked_requests, remarks)
     if not verdicts and (not requested_layers or requested_layers.keys() & REQUESTS_OF_LAYER.keys()):

@@ -116,10 +116,10 @@ def settings_checked_message(settings: Mapping[str, int]) -> str:
     ``settings`` maps each status to a number of settings.
     """
     total = sum(settings.values())
-    return f"{total} {format_plural('setting', total)} checked, {not_as_configured_message(settings)}"
+    return f"{total} {format_plural('setting', total)} checked, {not_as_configured_count_message(settings)}"
 
 
-def not_as_configured_message(settings: Mapping[str, int]) -> str:
+def not_as_configured_count_message(settings: Mapping[str, int]) -> str:
     """Return a text with the number of settings that are not as configured, from numbers by status."""
     return f"{sum(settings.values()) - settings[OK]} not as configured"
 

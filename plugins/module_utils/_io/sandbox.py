@@ -92,7 +92,7 @@ def run_in_sandbox(hardening: Hardening, command_line: Sequence[str], timeout: f
         return command.try_command(command_line, timeout)
     with make_trial_folder(hardening) as folder:
         out, err = (os.path.join(folder, name) for name in ("out", "err"))
-        with _write_transient_unit(
+        with _temporary_unit(
             hardening, command_line, timeout, {"Input": "null", "Output": f"file:{out}", "Error": f"file:{err}"}
         ) as name:
             started = command.try_command(["systemctl", "start", name], None if timeout is None else timeout + MARGIN)
@@ -125,7 +125,7 @@ def start_in_sandbox(
 
     stdio = {"Input": f"file:{input_path}", "Output": f"append:{log_path}", "Error": "inherit"}
     with (
-        _write_transient_unit(hardening, command_line, timeout, stdio) as name,
+        _temporary_unit(hardening, command_line, timeout, stdio) as name,
         open(input_path, "rb") as input_file,
         open(log_path, "ab") as log,
     ):
@@ -180,7 +180,7 @@ def _quote_path(path: str) -> str:
 
 
 @contextmanager
-def _write_transient_unit(
+def _temporary_unit(
     hardening: Hardening, command_line: Sequence[str], timeout: float | None, stdio: dict[str, str]
 ) -> Iterator[str]:
     """Write a unit that runs a program once, and yield its name; the unit is removed at the end of the block."""

@@ -123,7 +123,7 @@ def list_drop_ins_of_unit(root: str, name: str) -> list[str]:
 
 
 def unit_property_address(prefix: str, name: str, kind: str) -> str:
-    """Return the address of a property of a unit, which is "enabled" or "active"."""
+    """Return the address of a property of a unit; ``kind`` is the property, "enabled" or "active"."""
     return f"{prefix}:{name}/{kind}"
 
 

@@ -96,7 +96,7 @@ class Partition(Knob):
             return wanted.split()[0] == found.split()[0]
         return wanted == found
 
-    def settings_kernel_discards(self, changes: Sequence[Change]) -> Settings:
+    def settings_of_other_knobs_lost_by(self, changes: Sequence[Change]) -> Settings:
         """Return the CPU mask of unbound kernel work, from which the kernel removes isolated CPUs."""
         mask = self.fs.read_if_present(WORKQUEUE)
         if mask is None or not any(change.address == TYPE and change.after == ISOLATED for change in changes):

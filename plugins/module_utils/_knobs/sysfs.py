@@ -191,7 +191,7 @@ class Smt(KernelFiles):
             return "SMT was forced off, which the kernel keeps until it boots again"
         return super().unreachable_reason(address)
 
-    def settings_kernel_discards(self, changes: Sequence[Change]) -> Settings:
+    def settings_of_other_knobs_lost_by(self, changes: Sequence[Change]) -> Settings:
         """Return the affinity of interrupts whose CPUs all go offline.
 
         The kernel moves such an interrupt to any CPU, and does not move it back later.

@@ -27,8 +27,7 @@ from .._io.web.download import require_disk_space
 from .._notation.numbers import require_whole_number
 from .._notation.sizes import parse_bytes
 from . import gguf
-from .model import Model
-from .model import read_model as read_model
+from .model import Model, read_model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class QuantizedFile:
             raise BadRequest(
                 f"binary: there is no program {self.binary}. llama_build makes it beside llama-server; or name yours."
             )
-        user = self._choose_user_settings()
+        user = self._unit_lines_of_unprivileged_user()
         try:
             with ExitStack() as stack:
                 folder = stack.enter_context(open_folder(self.folder))
@@ -165,7 +164,7 @@ class QuantizedFile:
         """Return the paths of the files that llama-quantize reads."""
         return [*(part.path for part in self.source.parts), *([self.matrix] if self.matrix else [])]
 
-    def _choose_user_settings(self) -> list[str]:
+    def _unit_lines_of_unprivileged_user(self) -> list[str]:
         """Return the settings of systemd for the user of llama-quantize: a dynamic user, or the owner of the source.
 
         BadRequest where neither user can read all files.

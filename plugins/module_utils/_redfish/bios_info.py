@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .attributes.registry import Attribute
     from .connection.client import RedfishClient
 
-#: Words of the option describe that stand for groups of attributes.
+#: Words in the option ``describe`` that stand for groups of attributes.
 CATALOGUE, ALL = "catalogue", "all"
 
 

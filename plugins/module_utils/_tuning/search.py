@@ -61,7 +61,7 @@ class Search:
         self._best = DEFAULT
         self._rejected: set[Candidate] = set()
 
-    def find_best_candidate(self) -> Candidate:
+    def measure_until_best_is_found(self) -> Candidate:
         """Return the best candidate, which may be the default; if the time ends, the best candidate so far."""
         try:
             self._measure_each_value_alone()

@@ -122,7 +122,7 @@ class _TuningRounds:
         self.names: dict[Candidate, str] = {DEFAULT: schedule.DEFAULT}
 
     def measure_all_rounds(self) -> None:
-        best = self.search.find_best_candidate()
+        best = self.search.measure_until_best_is_found()
         if best != DEFAULT:
             self._confirm_best_candidate(self.names[best])
 

@@ -84,7 +84,7 @@ def format_setting_counts_by_status(document: Document) -> str:
     counts = document["summary"]["settings"]
     kinds = layer_status_words(document)
     parts = ", ".join(f"{counts[status]} {kinds[status]}" for status in STATUSES if status == "ok" or counts[status])
-    wrong = "" if document["check"] else f", {drift_words.not_as_configured_message(counts)}"
+    wrong = "" if document["check"] else f", {drift_words.not_as_configured_count_message(counts)}"
     return f"{count_with_noun(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
 
 

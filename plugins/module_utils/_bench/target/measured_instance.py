@@ -53,7 +53,7 @@ class MeasuredInstance:
             raise TuningError(item.sentence)
         self.name = name
         self.plan = plan
-        self.process, self.arguments = _read_main_process(host, plan["unit"])
+        self.process, self.arguments = _read_main_pid_and_arguments(host, plan["unit"])
         key = read_api_key_loaded_by_unit(host.fs, plan["unit"], plan["key_file"])
         self.server = Server(plan["url"], key, answer_timeout, clock, api)
         self.slots = 1
@@ -126,7 +126,7 @@ def find_llama_instance(
     return MeasuredInstance(host, name, plan, answer_timeout, clock)
 
 
-def _read_main_process(host: Host, unit: str) -> tuple[int, list[str]]:
+def _read_main_pid_and_arguments(host: Host, unit: str) -> tuple[int, list[str]]:
     """Return number and arguments of the main process of a unit; TuningError for a unit without a process."""
     processes = cgroups.list_processes(host.fs, unit)
     if not processes:

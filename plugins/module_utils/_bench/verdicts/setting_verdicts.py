@@ -122,7 +122,7 @@ class Judgement:
             verdict.knob for verdict in self.verdicts if verdict.needs_rounds and verdict.setting_class == setting_class
         ]
 
-    def proven_settings(self) -> list[str]:
+    def settings_proven_to_help_or_hurt(self) -> list[str]:
         """Return the settings that are proven to pay or to hurt."""
         return [verdict.knob for verdict in self.verdicts if verdict.word in (PAYS, HURTS)]
 

@@ -27,7 +27,7 @@ from .http import (
     error_reason,
     is_untrusted_certificate,
     open_url,
-    parse_content_range,
+    parse_first_byte_and_total,
     permanent_request_error,
 )
 
@@ -220,7 +220,7 @@ class Download:
         """Prepare the part for a response with the rest or with the whole file; return whether to write its bytes."""
         remote = ServedFile(response.headers)
         if response.status == 206:
-            begin, total = parse_content_range(response.headers.get("Content-Range") or "")
+            begin, total = parse_first_byte_and_total(response.headers.get("Content-Range") or "")
             if begin != self.received or total is None or total != (self.total or total):
                 self._discard_part("the server answered with another range than it was asked for")
                 return False

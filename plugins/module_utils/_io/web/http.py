@@ -165,7 +165,7 @@ def error_reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def parse_content_range(text: str) -> tuple[int | None, int | None]:
+def parse_first_byte_and_total(text: str) -> tuple[int | None, int | None]:
     """Return the first byte and the total of a Content-Range such as 'bytes 100-199/200'; None for missing ones."""
     unit, dummy, rest = text.partition(" ")
     span, dummy, total = rest.partition("/")

@@ -19,7 +19,7 @@ from .http import (
     Redirects,
     ServedFile,
     open_url,
-    parse_content_range,
+    parse_first_byte_and_total,
     parse_sha256_header,
     permanent_request_error,
     validate_url,
@@ -128,7 +128,7 @@ class RemoteFile:
 
     def _read_part(self, response: Any, remote: ServedFile) -> None:
         """Read the requested range of a response, and no byte more."""
-        begin, total = parse_content_range(response.headers.get("Content-Range") or "")
+        begin, total = parse_first_byte_and_total(response.headers.get("Content-Range") or "")
         if begin != len(self._data) or not total or total != (self.size or total):
             raise TuningError(f"{self.url}: the server answers with another range than it was asked for.")
         if self._data and self._validator and remote.validator not in (None, self._validator):

@@ -101,7 +101,7 @@ class Knob:
         reasons = {address: self.unreachable_reason(address) for address in originals}
         return {address: reason for address, reason in reasons.items() if reason}
 
-    def settings_kernel_discards(self, changes: Sequence[Change]) -> Settings:
+    def settings_of_other_knobs_lost_by(self, changes: Sequence[Change]) -> Settings:
         """Return settings of other knobs, with their present values, that the kernel discards with these changes.
 
         The ledger stores them together with the originals, because those knobs run later, when their values are lost.

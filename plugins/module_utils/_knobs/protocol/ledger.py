@@ -69,7 +69,7 @@ class Ledger:
                 while holder is not None and {**known, **new}.get(holder, "") is not None:
                     holder = knob.holder_address(holder)
                 new[change.address] = change.before if holder is None else None
-        companions = {a: value for a, value in knob.settings_kernel_discards(changes).items() if a not in known}
+        companions = {a: value for a, value in knob.settings_of_other_knobs_lost_by(changes).items() if a not in known}
         if new or companions:
             data = self._load_originals_of_this_boot()
             section = data[HARDWARE if knob.outlives_kexec else RUNNING]["originals"]

@@ -68,7 +68,7 @@ def _build_server_unit_parts(service: InstancePlan, arguments: Sequence[str]) ->
     parts.visible_files = list(service.files)
     parts.needed_units = [service.rpc.unit] if service.rpc else []
     parts.needs_other_hosts = bool(options.rpc_workers)
-    parts.first_lines = router.format_router_ini_lines(options)
+    parts.first_lines = router.unit_lines_with_router_ini(options)
     # A command behind a plus sign runs as root and outside of the sandbox.
     parts.lines_before_start = [
         *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),

@@ -89,7 +89,7 @@ def build_router_parameters(options: Any) -> dict[str, object]:
     return {"models": path, "models_loaded": max_models_in_memory(options)}
 
 
-def format_router_ini_lines(options: Any) -> list[str]:
+def unit_lines_with_router_ini(options: Any) -> list[str]:
     """Return the line of a unit that contains the router's INI file; empty for an instance with one model."""
     if not options.models:
         return []

@@ -70,7 +70,9 @@ def memory_nodes_of_cpus(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
     return tuple([node.id for node in near if node.bytes] or [node.id for node in near])
 
 
-def cpu_assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
+def far_and_housekeeping_cpu_remarks(
+    options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]
+) -> list[str]:
     """Return remarks on CPUs that are far from the memory of an instance, and on housekeeping CPUs that compute."""
     remarks = []
     far = [node.id for node in host.topology.nodes if set(node.cpus) & set(busy) and node.id not in nodes]

@@ -82,7 +82,10 @@ def plan_instance(
         raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
     nodes = cpu_assignment.choose_memory_nodes(options, host, speculation.busy)
     policy = placing.choose_memory_policy(options, host.topology, nodes)
-    remarks += [*cpu_assignment.cpu_assignment_remarks(options, host, speculation.busy, nodes), *speculation.remarks]
+    remarks += [
+        *cpu_assignment.far_and_housekeeping_cpu_remarks(options, host, speculation.busy, nodes),
+        *speculation.remarks,
+    ]
     drafts = draft if speculation.draft_max else None
     whole, draft_need, unknown = estimate_memory_need(
         options,

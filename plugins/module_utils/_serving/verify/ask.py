@@ -77,7 +77,7 @@ def send_prompt_to_instance(
         guess_result = f"{trial.drafted} tokens, none of them right" if trial.has_guessed_tokens else "nothing"
         verdict, sentence = WRONG, f"Of this answer it guessed {guess_result}, and something was to be guessed right."
     elif trial.tokens and trial.speculative and not trial.has_guessed_tokens:
-        # Unlike the text of the checklist, a prompt may have nothing that is repeated.
+        # The checklist asks about a text with repetitions, which can be guessed; a user's prompt may have none.
         verdict, sentence = OK, "It can guess, and found nothing in this text that is repeated."
     for item in items:
         if sentence and item.name.startswith("speculation/"):

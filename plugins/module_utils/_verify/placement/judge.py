@@ -90,7 +90,7 @@ def judge_requested_placement(request: PlacementRequest, observation: Observatio
     if request.busy_threads:
         verdicts.append(_judge_number_of_busy_threads(request.busy_threads, observation))
     if request.spread is not None:
-        verdicts.append(_judge_busy_threads(observation, "spread", partial(_judge_shared_cpus_or_cores, request)))
+        verdicts.append(_judge_busy_threads(observation, "spread", partial(_judge_busy_threads_sharing_cores, request)))
     if request.group is not None:
         verdicts.append(_judge_resctrl_group(request.group, observation))
     if request.nodes is not None:
@@ -168,7 +168,7 @@ def _judge_number_of_busy_threads(minimum: int, observation: Observation) -> Res
     return _make_verdict("busy_threads", DRIFT, sentence)
 
 
-def _judge_shared_cpus_or_cores(request: PlacementRequest, busy: Sequence[Thread]) -> Result:
+def _judge_busy_threads_sharing_cores(request: PlacementRequest, busy: Sequence[Thread]) -> Result:
     """Judge whether busy threads share a CPU or core: by pinning, at the end of the window, or at its beginning."""
     unit_word = "core" if request.spread == "core" else "CPU"
     shared: dict[str, None] = {}

@@ -160,7 +160,7 @@ def test_rounds_that_never_count_end_it_without_a_claim(here: Measured, simulate
     assert {one["phase"] for one in document["plan"]["order"]} == {schedule.ABLATION}
     for unit in (schedule.LIVE, schedule.RESTART):
         assert sum(one["class"] == unit for one in document["plan"]["order"]) == ablation.MAX_DISCARDED_IN_A_ROW
-    assert judgement.proven_settings() == []
+    assert judgement.settings_proven_to_help_or_hurt() == []
 
 
 def test_a_run_ends_in_its_time(here: Measured, simulated: Simulated) -> None:

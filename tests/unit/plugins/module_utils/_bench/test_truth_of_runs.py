@@ -35,7 +35,7 @@ def null_runs() -> list[Bench]:
 
 def test_without_an_effect_no_setting_is_claimed(null_runs: list[Bench]) -> None:
     judged = [Judgement(run.data) for run in null_runs]
-    assert sum(bool(one.proven_settings()) for one in judged) <= 1
+    assert sum(bool(one.settings_proven_to_help_or_hurt()) for one in judged) <= 1
     assert sum(bool(one.faults) for one in judged) <= 1, "a sound run is not void"
     assert {one.word for judgement in judged for one in judgement.verdicts} <= {"undecided", "nothing", "pays", "hurts"}
 
@@ -45,7 +45,7 @@ def test_relabelled_arms_and_permuted_samples_give_no_claim() -> None:
     for seed in SEEDS:
         run = Bench(seed, {**IDLE, "up": 0.05, "down": -0.08})
         run.ablate(12, every=12)
-        assert set(Judgement(run.data).proven_settings()) == {"up", "down"}
+        assert set(Judgement(run.data).settings_proven_to_help_or_hurt()) == {"up", "down"}
         draw = random.Random(seed)
         relabelled, permuted = copy.deepcopy(run.data), copy.deepcopy(run.data)
         for row in relabelled["plan"]["order"]:
@@ -58,13 +58,17 @@ def test_relabelled_arms_and_permuted_samples_give_no_claim() -> None:
         draw.shuffle(times)
         for sample, time in zip(permuted["samples"], times):
             sample["predicted_ms"] = time
-        assert Judgement(relabelled).proven_settings() == Judgement(permuted).proven_settings() == []
+        assert (
+            Judgement(relabelled).settings_proven_to_help_or_hurt()
+            == Judgement(permuted).settings_proven_to_help_or_hurt()
+            == []
+        )
 
 
 def test_chance_of_a_start_is_not_taken_for_an_effect() -> None:
     """Each start is 2 percent off, and all requests to it are alike: as samples of their own they would prove that."""
     runs = [Bench(seed, {"idle": 0.0}, schedule.RESTART, start_noise=0.02, requests=3) for seed in SEEDS]
-    assert sum(bool(run.ablate(24).proven_settings()) for run in runs) <= 1
+    assert sum(bool(run.ablate(24).settings_proven_to_help_or_hurt()) for run in runs) <= 1
     assert sum(by_request(run) for run in runs) >= 5
 
 
@@ -110,5 +114,5 @@ def test_noise_that_lasts_longer_than_a_round_voids_the_run() -> None:
         Bench(seed, {f"idle{number}": 0.0 for number in range(4)}, noise=0.02, rho=0.6).ablate(24, every=6)
         for seed in SEEDS
     ]
-    assert sum(bool(one.proven_settings()) for one in judged) <= 1
+    assert sum(bool(one.settings_proven_to_help_or_hurt()) for one in judged) <= 1
     assert sum(any("resemble the ones before" in fault for fault in one.faults) for one in judged) >= 17

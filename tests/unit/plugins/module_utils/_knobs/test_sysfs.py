@@ -315,4 +315,4 @@ def test_what_interrupts_lose_with_smt_is_remembered_before(tmp_path: Path) -> N
     assert ledger.load_originals() == {
         "sysfs:smt/control": "on", "irq:8/affinity": "17", "irq:9/affinity": "16-18"
     }  # fmt: skip
-    assert smt.settings_kernel_discards([Change("sysfs:smt/control", "off", "on")]) == {}
+    assert smt.settings_of_other_knobs_lost_by([Change("sysfs:smt/control", "off", "on")]) == {}

@@ -65,7 +65,7 @@ def searched(seed: int, noise: float) -> tuple[float, int]:
     rate = landscape(draw)
     default = {"threads": 64, "draft_max": draw.choice([3, 4, 6])}
     host = Host(rate, default, draw, noise)
-    picked = Search({"threads": THREADS, "draft_max": DRAFTS}, default, host).find_best_candidate()
+    picked = Search({"threads": THREADS, "draft_max": DRAFTS}, default, host).measure_until_best_is_found()
     return host.speed(picked) / max(rate(t, k) for t in THREADS for k in DRAFTS), host.measurements
 
 
@@ -78,7 +78,7 @@ def test_on_hidden_landscapes_with_a_cliff_the_pick_is_as_good_as_the_best(noise
 
 def test_where_nothing_matters_the_default_or_something_about_as_fast_is_picked() -> None:
     host = Host(lambda threads, drafted: 1.0, {"threads": 64, "draft_max": 3}, random.Random(1), 0.01)
-    Search({"threads": THREADS, "draft_max": DRAFTS}, host.default, host).find_best_candidate()
+    Search({"threads": THREADS, "draft_max": DRAFTS}, host.default, host).measure_until_best_is_found()
     assert {phase for phase, dummy in host.rounds} <= {schedule.SWEEP, schedule.HALVING, schedule.RACE}
 
 
@@ -86,7 +86,7 @@ def test_of_two_that_are_about_the_same_the_simpler_one_stays() -> None:
     """16 threads are as fast as 48, and with another draft nothing changes."""
     host = Host(lambda threads, drafted: 1.0 if threads in (16, 48) else 0.5, {}, random.Random(1), 0.001)
     host.default = {"threads": 64, "draft_max": 3}
-    assert Search({"threads": THREADS, "draft_max": DRAFTS}, host.default, host).find_best_candidate() == (
+    assert Search({"threads": THREADS, "draft_max": DRAFTS}, host.default, host).measure_until_best_is_found() == (
         ("threads", 16),
     )
 
@@ -100,7 +100,7 @@ def test_what_each_does_is_predicted_to_add_up() -> None:
     )
     host.default = {"threads": 64, "draft_max": 3}
     search = Search({"threads": THREADS, "draft_max": DRAFTS}, host.default, host)
-    best = search.find_best_candidate()
+    best = search.measure_until_best_is_found()
     assert best == (("threads", 8), ("draft_max", 1))
     assert math.exp(search.predict_gain(best)) == pytest.approx(6, rel=0.02)
 
@@ -109,7 +109,7 @@ def test_what_each_does_is_predicted_to_add_up() -> None:
 def test_the_comparisons_of_a_race_share_the_error_level(threads: list[int], rounds: int) -> None:
     """However large an effect is, five rounds prove it at the whole error level, and six at half of it."""
     host = Host(lambda threads, drafted: threads, {"threads": 8, "draft_max": 3}, random.Random(1), 0)
-    Search({"threads": threads}, host.default, host).find_best_candidate()
+    Search({"threads": threads}, host.default, host).measure_until_best_is_found()
     assert [phase for phase, dummy in host.rounds].count(schedule.RACE) == rounds
 
 
@@ -120,7 +120,7 @@ def test_a_candidate_that_cannot_be_is_not_asked_for_again() -> None:
         asked.extend(candidates)
         return {one: float(dict(one).get("draft_max", 3)) for one in candidates if dict(one).get("draft_max") != 12}
 
-    best = Search({"draft_max": DRAFTS}, {"draft_max": 3}, measure).find_best_candidate()
+    best = Search({"draft_max": DRAFTS}, {"draft_max": 3}, measure).measure_until_best_is_found()
     assert best == (("draft_max", 8),) and asked.count((("draft_max", 12),)) == 1
 
 
@@ -131,5 +131,5 @@ def test_when_the_time_is_over_it_is_the_best_until_then(rounds: int) -> None:
     def measure(phase: str, candidates: Sequence[Any]) -> dict[Any, float] | None:
         return None if len(host.rounds) == rounds else host(phase, candidates)
 
-    best = Search({"threads": THREADS, "draft_max": DRAFTS}, host.default, measure).find_best_candidate()
+    best = Search({"threads": THREADS, "draft_max": DRAFTS}, host.default, measure).measure_until_best_is_found()
     assert (best == DEFAULT) is (rounds == 0) and (rounds == 0 or dict(best)["threads"] == 8)

@@ -169,7 +169,7 @@ def test_steal_of_the_run_forbids_every_claim() -> None:
         sample["witness"]["steal"] = 0.03 if sample["round"] % 3 == 0 else 0.0
 
     judgement = Judgement(measured(20, spoil=stolen).data)
-    assert (judgement.proven_settings(), judgement.verdicts[0].word) == ([], "undecided")
+    assert (judgement.settings_proven_to_help_or_hurt(), judgement.verdicts[0].word) == ([], "undecided")
     assert len(judgement.faults) == 1 and judgement.faults[0].startswith("The hypervisor took 0.9% of the CPU time")
 
 
@@ -178,16 +178,16 @@ def test_a_twin_that_differs_voids_the_run() -> None:
         sample["predicted_ms"] *= 0.9 if sample["arm"] == "tuned" else 1
 
     judgement = Judgement(measured(12, spoil=favour).data)
-    assert (judgement.proven_settings(), judgement.verdicts[0].reason) == ([], "the run is not sound")
+    assert (judgement.settings_proven_to_help_or_hurt(), judgement.verdicts[0].reason) == ([], "the run is not sound")
     assert judgement.faults[0].startswith("The state that all is compared with differs from itself, 1.1")
 
 
 def test_settings_that_did_not_come_back_void_the_run() -> None:
     bench = measured(10)
     bench.data["restored"] = True
-    assert Judgement(bench.data).proven_settings() == ["boost"]
+    assert Judgement(bench.data).settings_proven_to_help_or_hurt() == ["boost"]
     bench.data["restored"] = False
-    assert Judgement(bench.data).proven_settings() == []
+    assert Judgement(bench.data).settings_proven_to_help_or_hurt() == []
 
 
 def test_a_setting_that_does_not_take_is_rejected() -> None:

@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue im
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file, run, table
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks
 
-ALL = ["base", "numa", "cat"]
+ALL = ("base", "numa", "cat")
 BALANCING, MASK = "sysfs:numa_balancing", "resctrl:draft/L3/0"
 #: 2026-11-29 at 09:10 UTC.
 MORNING = 1795943400.0
@@ -126,7 +126,7 @@ def test_a_run_that_was_killed_is_the_one_without_an_end(host: Host) -> None:
     assert host.lines()[-1].endswith("numa 1            did not end, left base, numa, cat")
     found = history_file.load_unfinished_run(host.store)
     assert found and ", unless it still goes on: " in found.unfinished_message(host.now + 60)
-    assert history_file.load_requested_layers(host.store) == ALL
+    assert history_file.load_requested_layers(host.store) == [*ALL]
     host.site()
     assert host.unfinished() == ""
     assert host.lines()[-1].endswith("did not end, done since"), "the run that made up for it changed nothing"
@@ -154,7 +154,7 @@ def test_an_undo_ends_what_was_asked_for(host: Host) -> None:
     assert history_file.load_requested_layers(host.store) is None
     host.begin()
     host.restore(layers=["cat"])
-    assert history_file.load_requested_layers(host.store) == ALL
+    assert history_file.load_requested_layers(host.store) == [*ALL]
     assert host.unfinished()
     host.restore()  # Nothing had been changed yet.
     assert (host.unfinished(), history_file.load_requested_layers(host.store)) == ("", None)
@@ -274,7 +274,7 @@ def test_it_is_bounded_and_what_was_asked_for_stays(host: Host) -> None:
     host.patch.setattr(history_file, "MOST_BYTES", 5000)
     host.restore(MASK, layers=["cat"])
     assert host.file.stat().st_size <= 5000
-    assert history_file.load_requested_layers(host.store) == ALL
+    assert history_file.load_requested_layers(host.store) == [*ALL]
     host.patch.setattr(history_file, "MOST", 3)
     host.restore(MASK, layers=["cat"])
     assert [one.kind for one in host.runs()] == ["site", "restore", "restore"]
@@ -309,7 +309,7 @@ def test_forgetting_keeps_what_was_asked_for_until_all_is_put_back(host: Host) -
     assert history_file.remove_needless_runs(host.store, check=True) == 1
     assert len(host.runs()) == 3
     assert history_file.remove_needless_runs(host.store) == 1
-    assert host.unfinished() and history_file.load_requested_layers(host.store) == ALL
+    assert host.unfinished() and history_file.load_requested_layers(host.store) == [*ALL]
     host.restore(BALANCING)
     assert history_file.remove_needless_runs(host.store) == 3
     assert not host.file.parent.exists()

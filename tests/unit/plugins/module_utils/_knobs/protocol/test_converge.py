@@ -210,7 +210,12 @@ def test_the_original_is_that_before_the_first_write(ledger: Ledger) -> None:
 def test_the_original_is_on_the_disk_before_the_write(ledger: Ledger) -> None:
     dial = Dial({"dial:a": "1"}, {"dial:a": "2"})
     seen = []
-    dial.write_changes = lambda changes: seen.append(ledger.load_originals()) or Dial.write_changes(dial, changes)  # type: ignore[method-assign, func-returns-value]
+
+    def write_changes(changes: Sequence[Change]) -> None:
+        seen.append(ledger.load_originals())
+        Dial.write_changes(dial, changes)
+
+    dial.write_changes = write_changes  # type: ignore[method-assign]
     converge_knobs([dial], ledger)
     assert seen == [{"dial:a": "1"}]
 

@@ -88,7 +88,7 @@ def test_what_its_server_is_told(tmp_path: Path) -> None:
 
 def test_its_file_is_a_line_of_the_unit() -> None:
     options = Options.parse({**DESK, "models": {"a": "/srv/a\\b.gguf", "b": "/srv/50 %.gguf"}, "models_loaded": 1})
-    (line,) = router.format_router_ini_lines(options)
+    (line,) = router.unit_lines_with_router_ini(options)
     assert line == (
         "SetCredential=models.ini:version = 1\\n[a]\\nmodel = /srv/a\\\\b.gguf\\nstop-timeout = 5\\n"
         "load-on-startup = true\\n[b]\\nmodel = /srv/50 %.gguf\\nstop-timeout = 5\\n"

@@ -107,9 +107,7 @@ class Page:
 
     def evaluate_javascript(self, expression: str) -> Any:
         """Return the value of a JavaScript expression in the page; a promise is awaited."""
-        result = self.call_method(
-            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
-        )
+        result = self.call_method("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
             raise ChromiumError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")

@@ -38,9 +38,9 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[..., Any
 #: Follows at a port of the loopback, which is no address that a user may name.
 FOLLOW = f"""
 import sys
-from {_lifeline.__name__} import follow
-sys.modules[follow.__module__].PAUSE = 0.02
-sys.exit(follow(("127.0.0.1", int(sys.argv[1])), sys.argv[2:]))
+from {_lifeline.__name__} import wait_for_leader_and_run
+sys.modules[wait_for_leader_and_run.__module__].PAUSE = 0.02
+sys.exit(wait_for_leader_and_run(("127.0.0.1", int(sys.argv[1])), sys.argv[2:]))
 """
 
 

@@ -17,6 +17,7 @@ from .report_parts import (
     format_metric_ratios,
     host_and_sample_count_lines,
     join_report_lines,
+    titled_list_lines,
     wrap_to_report_width,
 )
 
@@ -100,13 +101,8 @@ def _verdict_reason_lines(judgement: Judgement) -> Iterator[str]:
 
 def _guard_metric_lines(judgement: Judgement) -> Iterator[str]:
     shown = [verdict for verdict in judgement.verdicts if any(guard.interval for guard in verdict.guards)]
-    if shown:
-        yield ""
-        yield "By metric, + and - where the interval proves it:"
-    for verdict in shown:
-        yield from wrap_to_report_width(
-            f"{verdict.knob}: {format_metric_ratios(verdict.guards, not judgement.faults)}", "  "
-        )
+    ratios = (f"{verdict.knob}: {format_metric_ratios(verdict.guards, not judgement.faults)}" for verdict in shown)
+    yield from titled_list_lines("By metric, + and - where the interval proves it:", ratios)
 
 
 def _confirmation_lines(judgement: Judgement) -> Iterator[str]:

@@ -46,11 +46,17 @@ def host_and_sample_count_lines(document: Mapping[str, Any], rounds: Sequence[Ro
 def discarded_round_lines(rounds: Sequence[Round]) -> Iterator[str]:
     """Yield a title, and each discarded round with its reason; nothing where no round was discarded."""
     discarded = [measured for measured in rounds if measured.discard_reason]
-    if discarded:
-        yield ""
-        yield "Discarded rounds:"
-    for measured in discarded:
-        yield from wrap_to_report_width(f"round {measured.number}: {measured.discard_reason}", "  ")
+    reasons = (f"round {measured.number}: {measured.discard_reason}" for measured in discarded)
+    yield from titled_list_lines("Discarded rounds:", reasons)
+
+
+def titled_list_lines(title: str, items: Iterable[str]) -> Iterator[str]:
+    """Yield an empty line, a title, and each item on wrapped, indented lines; nothing where there are no items."""
+    for number, item in enumerate(items):
+        if not number:
+            yield ""
+            yield title
+        yield from wrap_to_report_width(item, "  ")
 
 
 def format_metric_ratios(comparisons: Iterable[Comparison], is_sound: bool) -> str:

@@ -12,6 +12,7 @@ from .report_parts import (
     format_metric_ratios,
     host_and_sample_count_lines,
     join_report_lines,
+    titled_list_lines,
     wrap_to_report_width,
 )
 
@@ -59,11 +60,8 @@ def _candidate_lines(candidate: CandidateResult) -> Iterator[str]:
 
 def _rejected_lines(candidates: list[CandidateResult]) -> Iterator[str]:
     rejected = [candidate for candidate in candidates if candidate.rejected]
-    if rejected:
-        yield ""
-        yield "Rejected:"
-    for candidate in rejected:
-        yield from wrap_to_report_width(f"{format_arm_options(candidate.arm)}: {candidate.rejected}", "  ")
+    messages = (f"{format_arm_options(candidate.arm)}: {candidate.rejected}" for candidate in rejected)
+    yield from titled_list_lines("Rejected:", messages)
 
 
 def _confirmation_lines(result: TuningResult) -> Iterator[str]:

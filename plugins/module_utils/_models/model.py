@@ -58,6 +58,11 @@ class Model:
         return self.header_number_of_architecture("expert_count") or 0
 
     @property
+    def pooling_type(self) -> int | None:
+        """The number of the kind of pooling in llama.cpp's enum: 0 none, 1 mean, 2 cls, 3 last, 4 rank; else None."""
+        return self.header_number_of_architecture("pooling_type")
+
+    @property
     def tensors(self) -> list[Tensor]:
         return [tensor for part in self.parts for tensor in part.tensors]
 

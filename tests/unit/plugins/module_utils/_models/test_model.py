@@ -70,6 +70,12 @@ def test_what_a_model_is(path: Path, version: int) -> None:
     assert len(digest) == 64
 
 
+def test_the_pooling_of_a_header_is_a_number_or_absent(path: Path) -> None:
+    assert read(path, gguf(model(TOKENS, architecture="bert", pooling_type=1))).pooling_type == 1
+    assert read(path, gguf(model(TOKENS))).pooling_type is None
+    assert read(path, gguf(model(TOKENS, more=[entry("llama.pooling_type", "8", b"mean")]))).pooling_type is None
+
+
 def test_the_digest_is_of_the_tokens_and_their_order(path: Path) -> None:
     digests = set()
     for tokens in (TOKENS, TOKENS[::-1], TOKENS[:-1], [b"ab", b"c"], [b"a", b"bc"]):

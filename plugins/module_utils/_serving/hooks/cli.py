@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 USAGE = """usage: sovereign-epyc llama COMMAND
 
-  await URL --timeout SECONDS [--models NAMES] [--credential FILE] [--engine llama|vllm]
-            wait until the server reports that it serves, a router these models; stop waiting when the process
-            $MAINPID has ended
+  await URL --timeout SECONDS [--models NAMES] [--credential FILE] [--engine llama|vllm] [--alias NAME]
+        [--task completion|embedding|rerank]
+            wait until the server reports that it serves, a router these models; with --task, until each model has
+            given a first answer to a request of this task; stop waiting when the process $MAINPID has ended
   drain URL --timeout SECONDS [--models NAMES] [--key-file FILE] [--credential FILE] [--engine llama|vllm]
             wait until the server has no request in progress; its keys are in a file, or in the credential that
             the process $MAINPID sees there
@@ -90,13 +91,22 @@ def _parse_hook_arguments(
 
 
 def _wait_for_server(options: Options) -> str:
-    from . import server_http
+    import time
+
+    from . import first_answer, server_http
 
     models = options[MODELS].split(",") if MODELS in options else []
-    key, row = _read_api_key(options), _find_engine_row(options)
-    return server_http.wait_for_health(
-        options["url"], _parse_timeout(options), _read_server_process_id(), key=key, models=models, row=row
-    )
+    url, key, row = options["url"], _read_api_key(options), _find_engine_row(options)
+    task, timeout, started_at = options.get(TASK), _parse_timeout(options), time.monotonic()
+    if task and task not in first_answer.JUDGES:
+        raise BadRequest(f"{TASK}: '{task}' is unknown; use {', '.join(first_answer.JUDGES)}.")
+    serving = server_http.wait_for_health(url, timeout, _read_server_process_id(), key=key, models=models, row=row)
+    if not task:
+        # The unit of an earlier version of the collection does not name the task.
+        return serving
+    _print_line(serving)
+    seconds_left = timeout - (time.monotonic() - started_at)
+    return first_answer.require_first_answer(url, seconds_left, key, task, models or [options.get(ALIAS)], row)
 
 
 def _wait_until_idle(options: Options) -> str:
@@ -210,10 +220,10 @@ def _parse_timeout(options: Options) -> float:
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
 CPUS, CREDENTIAL, THREADS = "--cpus", "--credential", "--threads"
-UNIT, MODELS, ENGINE = "--unit", "--models", "--engine"
+UNIT, MODELS, ENGINE, ALIAS, TASK = "--unit", "--models", "--engine", "--alias", "--task"
 #: The hooks by name: positional arguments, required options, other options, and the function.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
-    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE), _wait_for_server),
+    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE, ALIAS, TASK), _wait_for_server),
     "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _wait_until_idle),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage_model),
     "place": (("file",), (POLICY, NODES), (), _evict_misplaced_model_files),

@@ -74,10 +74,7 @@ def _build_server_unit_parts(service: InstancePlan, arguments: Sequence[str]) ->
         *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
         *_wait_for_workers_lines(service),
     ]
-    # A router answers questions on its health without a key, but questions on its models only with a key.
-    keys = unit_files.hook_credential_arguments(service) if options.models else []
-    parts.await_arguments = [*_hook_models_arguments(router.list_models_loaded_at_start(options)), *keys]
-    parts.await_as_root = bool(keys)
+    parts.await_arguments = _hook_models_arguments(router.list_models_loaded_at_start(options))
     parts.drain_arguments = _hook_models_arguments(options.models)
     parts.lines_after_start = _move_http_threads_lines(service.placement)
     parts.stop_lines = [line.format(options.stop_timeout) for line in SECOND_SIGNAL]

@@ -56,9 +56,8 @@ class UnitParts:
         self.lines_after_start: Sequence[str] = ()
         self.stop_lines: Sequence[str] = ()
         self.last_lines: Sequence[str] = ()
-        #: More arguments of the hook that waits until the server serves; and whether root must run this hook.
+        #: More arguments of the hook that waits until the server has given a first answer.
         self.await_arguments: Sequence[str] = ()
-        self.await_as_root = False
         #: More arguments of the command that waits until no request is in progress.
         self.drain_arguments: Sequence[str] = ()
         #: The only addresses that the server may exchange packets with; None for all.
@@ -145,10 +144,15 @@ def _wait_for_health_lines(row: EngineRow, service: InstancePlan, parts: UnitPar
         server_url_on_this_host(service.options),
         "--timeout",
         seconds,
+        "--task",
+        service.options.task,
         *hook_engine_arguments(row),
         *parts.await_arguments,
+        *hook_credential_arguments(service),
     )
-    return [f"ExecStartPost={'+' if parts.await_as_root else ''}{format_unit_command_line(HOST_TOOL, words)}"]
+    # Only root can read the credential of the server through its process; see hooks/keys.py.
+    prefix = "+" if service.options.api_key_file else ""
+    return [f"ExecStartPost={prefix}{format_unit_command_line(HOST_TOOL, words)}"]
 
 
 def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:

@@ -13,6 +13,7 @@ import time
 from ..._errors import BadRequest, TuningError
 from ..._verify.checklist_items import OK, WRONG, Item
 from ..hooks import keys
+from ..hooks.json_request import add_model_name_to_request, post_json
 from ..unit.installed import select_instance_and_plan
 from . import instance_items
 from . import trial as trials
@@ -87,7 +88,7 @@ def send_prompt_to_instance(
 
 def _fetch_templated_prompt(url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None) -> str:
     """Return the prompt in the chat template of the model, as its server applies the template."""
-    body = trials.add_model_name_to_request(model, {"messages": [{"role": "user", "content": prompt}]})
-    answer = trials.post_json(url, "/apply-template", body, clock.monotonic() + limit, key, clock)
+    body = add_model_name_to_request(model, {"messages": [{"role": "user", "content": prompt}]})
+    answer = post_json(url, "/apply-template", body, clock.monotonic() + limit, key, clock)
     text = answer.get("prompt") if isinstance(answer, dict) else None
     return text if isinstance(text, str) and text else prompt

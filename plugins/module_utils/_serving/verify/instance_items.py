@@ -120,6 +120,7 @@ def check_instance_or_model(
     final_serving_item = mark_wrong_if_model_not_loaded(
         mark_wrong_if_files_replaced(serving_item, name, plan), name, plan, proofs[name]
     )
+    final_serving_item = mark_wrong_if_request_refused(final_serving_item, name, plan, trial)
     items = [
         final_serving_item,
         build_speculation_item(label, plan, trial),
@@ -171,6 +172,17 @@ def mark_wrong_if_model_not_loaded(item: Item, name: str, plan: Plan, proof: Map
         return item
     sentence = f"{plan['unit']} answers, and has no model in memory: what runs there is not the server of the plan."
     return build_item("service", name, WRONG, f"{sentence} {write_unit_again_message(plan['unit'])}", item.found)
+
+
+def mark_wrong_if_request_refused(item: Item, name: str, plan: Plan, trial: Trial) -> Item:
+    """Return the item on a server, as wrong when it refuses a request of its task, which every client may send."""
+    if item.verdict != OK or not trial.is_refused:
+        return item
+    sentence = (
+        f"{plan['unit']} is active, and refuses each request of its task {plan['task']}: {trial.reason} Its clients "
+        "get the same answer."
+    )
+    return build_item("service", name, WRONG, sentence, item.found)
 
 
 def _run_trial(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:

@@ -9,14 +9,12 @@ Source: tools/server/README.md of llama.cpp.
 
 from __future__ import annotations
 
-import http.client
-import json
-import socket
 import time
 
 from ..._errors import TuningError
 from ..catalogue import LLAMA
 from ..hooks import event_stream, server_http
+from ..hooks.json_request import ErrorAnswer, add_model_name_to_request, post_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +57,6 @@ ROW_REQUESTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "embedding": ("/v1/embeddings", {"input": [PHRASE] * ROW_COUNT}, "data"),
     "rerank": ("/v1/rerank", {"query": PHRASE, "documents": [PHRASE] * ROW_COUNT}, "results"),
 }
-#: An embedding response is large: thousands of floats for each input text.
-LONGEST_ANSWER = 64 << 20
 DRAFT_COUNTER = "llamacpp:spec_decode_num_drafts_total"
 DRAFTED_TOKEN_COUNTER = "llamacpp:spec_decode_num_draft_tokens_total"
 ACCEPTED_TOKEN_COUNTER = "llamacpp:spec_decode_num_accepted_tokens_total"
@@ -92,7 +88,8 @@ class Trial:
 
     None stands for a value that the server does not report, and ``reason`` says why no token came. ``speculative`` is
     whether the server reports that its slots can guess tokens. ``other_requests`` is the number of requests that the
-    server had before this one.
+    server had before this one. ``is_refused`` is True where the server refused the request, as it refuses the same
+    request of every client.
     """
 
     def __init__(self) -> None:
@@ -101,6 +98,7 @@ class Trial:
         self.rate: float | None = None
         self.is_complete = False
         self.reason = ""
+        self.is_refused = False
         self.other_requests = 0
         self.speculative: bool | None = None
         self.drafts: int | None = None
@@ -196,11 +194,6 @@ def run_openai_trial(url: str, key: str | None, clock: Any, question: Question, 
     return trial
 
 
-def add_model_name_to_request(model: str | None, body: dict[str, Any]) -> dict[str, Any]:
-    """Return a request with the name of a router's model; without a name, the request itself."""
-    return {**body, "model": model} if model else body
-
-
 def _set_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
     """Set the guessed tokens from the difference of the counters, or else from the timings of the answer.
 
@@ -228,6 +221,7 @@ def _request_vectors_or_comparisons(
         answer = post_json(url, path, add_model_name_to_request(model, body), deadline, key, clock)
     except TuningError as error:
         trial.reason = str(error)
+        trial.is_refused = isinstance(error, ErrorAnswer) and error.is_about_request
         return
     seconds = clock.monotonic() - started_at
     result_rows = answer.get(rows) if isinstance(answer, dict) else None
@@ -237,26 +231,6 @@ def _request_vectors_or_comparisons(
     trial.is_complete = True
     trial.tokens = round(event_stream.select_numeric_values(answer.get("usage")).get("total_tokens", ROW_COUNT))
     trial.rate = trial.tokens / seconds if seconds else None
-
-
-def post_json(url: str, path: str, body: Mapping[str, Any], deadline: float, key: str | None, clock: Any = time) -> Any:
-    """Send a request and return the JSON value of its answer. TuningError without an answer at the deadline."""
-    connection, base = server_http.make_connection_and_path_prefix(url, deadline - clock.monotonic())
-    headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
-    try:
-        connection.request("POST", f"{base}{path}", json.dumps(body), headers)
-        response = connection.getresponse()
-        text = response.read(LONGEST_ANSWER).decode("utf-8", "replace")
-    except socket.timeout:
-        raise TuningError(f"{path} does not answer in time.") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise TuningError(f"{path} broke off ({error or type(error).__name__}).") from None
-    finally:
-        connection.close()
-    answer = event_stream.parse_json_or_none(text)
-    if response.status != 200:
-        raise TuningError(f"{path} answers {response.status}{event_stream.server_error_message(answer)}.")
-    return answer
 
 
 def _fetch_counters_of_server(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:

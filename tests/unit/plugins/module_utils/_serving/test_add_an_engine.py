@@ -104,7 +104,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_it_starts_once_in_a_hardened_unit_that_is_waited_for(told: dict[str, Any]) -> None:
     assert told["changes"][0] > 0 and told["changes"][1] == 0 and told["main"]
     assert "\nProtectSystem=strict\n" in told["unit"] and "\nNUMAPolicy=bind\n" in told["unit"]
-    wait = "\nExecStartPost=/usr/sbin/sovereign-epyc llama await http://127.0.0.1:18090 --timeout 300 --engine toy\n"
+    tool = "/usr/sbin/sovereign-epyc llama"
+    wait = f"\nExecStartPost={tool} await http://127.0.0.1:18090 --timeout 300 --task completion --engine toy\n"
     assert wait in told["unit"]
 
 

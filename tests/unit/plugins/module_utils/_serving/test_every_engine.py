@@ -150,7 +150,8 @@ def test_it_is_waited_for_and_drained(life: Life, capsys: pytest.CaptureFixture[
         metrics = "".join(
             f"{name} {0 if number else busy[0]}\n" for number, name in enumerate(row.active_request_metrics)
         )
-        say(request, 200, (health if request.path == "/health" else metrics).encode())
+        answers = {"/health": health, "/metrics": metrics}
+        say(request, 200, answers.get(request.path, '{"usage": {"completion_tokens": 3}}').encode())
         if request.path == "/metrics":
             busy.pop(0)
 
@@ -158,7 +159,7 @@ def test_it_is_waited_for_and_drained(life: Life, capsys: pytest.CaptureFixture[
         assert cli.run_hook_command(life.command("ExecStartPost=", "await", http.url)) == 0
         assert cli.run_hook_command(life.command("ExecStop=", "drain", http.url)) == 0
     said = capsys.readouterr().out
-    assert f"{http.url} serves after" in said and f"{http.url} is idle after" in said
+    assert f"{http.url} serves after" in said and " has answered." in said and f"{http.url} is idle after" in said
 
 
 def test_an_update_starts_it_again_and_a_later_change_does_not(life: Life) -> None:

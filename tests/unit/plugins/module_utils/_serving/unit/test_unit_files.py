@@ -178,13 +178,14 @@ def test_a_unit_says_where_it_sits() -> None:
 def test_the_steps_of_start_and_stop() -> None:
     text = main_unit(drain_timeout=30, stop_timeout=4, start_timeout=600, api_key_file="/etc/llama/100%.keys")
     ours = "/usr/sbin/sovereign-epyc llama"
+    credential = "--credential /run/credentials/llama-chat.service/api-key"
     assert lines(text, "ExecStartPre") == [f"+{ours} place /srv/m.gguf --policy interleave --nodes 0-1"]
     assert lines(text, "ExecStartPost") == [
-        f"{ours} await http://127.0.0.1:8080 --timeout 600",
+        f"+{ours} await http://127.0.0.1:8080 --timeout 600 --task completion {credential}",
         f"-+{ours} home $MAINPID --cpus 0",
     ]
     assert lines(text, "ExecStop") == [
-        f"-+{ours} drain http://127.0.0.1:8080 --timeout 30 --credential /run/credentials/llama-chat.service/api-key",
+        f"-+{ours} drain http://127.0.0.1:8080 --timeout 30 {credential}",
         "-/bin/kill -TERM $MAINPID",
         "-/usr/bin/timeout 4 /usr/bin/tail -s 0.1 --pid=${MAINPID} -f /dev/null",
     ]
@@ -192,6 +193,8 @@ def test_the_steps_of_start_and_stop() -> None:
     assert (lines(text, "TimeoutStartSec"), lines(text, "TimeoutStopSec")) == (["630"], ["34"])
     without = lines(main_unit(), "ExecStop")[0]
     assert without == f"-{ours} drain http://127.0.0.1:8080 --timeout 60", "what needs no key needs no root"
+    without = lines(main_unit(task="embedding", start_timeout=9), "ExecStartPost")[0]
+    assert without == f"{ours} await http://127.0.0.1:8080 --timeout 9 --task embedding"
 
 
 def test_a_watchdog_is_a_unit_of_its_own_that_nothing_waits_for() -> None:

@@ -235,6 +235,19 @@ def test_one_that_does_not_serve_is_asked_nothing(
     assert {items[name][1] for name in list(RIGHT)[1:]} == {"Not known: it does not serve."}
 
 
+def test_one_that_refuses_requests_of_its_task_is_wrong(here: Instances) -> None:
+    here.planned(task="embedding", speculation=[])
+    reason = "/v1/embeddings answers 400: Pooling type 'none' is not OAI compatible."
+    here.trial = trial(tokens=0, rate=None, reason=reason, is_refused=True)
+    items, dummy = here.check()
+    assert verdicts(items)["service/chat"] == "wrong"
+    assert items["service/chat"][1] == (
+        f"{MAIN} is active, and refuses each request of its task embedding: {reason} Its clients get the same answer."
+    )
+    here.trial = trial(tokens=0, rate=None, reason="/v1/embeddings does not answer in time.")
+    assert verdicts(here.check()[0])["service/chat"] == "ok"
+
+
 def test_one_at_whose_port_nobody_listens_is_wrong(here: Instances) -> None:
     here.url = "http://127.0.0.1:1"
     here.planned()

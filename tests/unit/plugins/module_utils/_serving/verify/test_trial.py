@@ -102,18 +102,22 @@ def test_a_server_of_another_task_is_asked_for_what_it_does(task: str, path: str
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "words"),
+    ("status", "body", "words", "refused"),
     [
-        (501, b'{"error":{"message":"This server does not support embeddings."}}', "answers 501: This server does not"),
-        (200, rows(3, "data"), "was asked about 16 texts, and its answer is not about them."),
-        (200, b"[]", "is not about them."),
-        (200, b"no JSON", "is not about them."),
+        (501, b'{"error":{"message":"This server does not support embeddings."}}', "answers 501: This server", True),
+        (400, b'{"error":{"message":"Pooling type"}}', "answers 400: Pooling type.", True),
+        (401, b'{"error":{"message":"Invalid API Key"}}', "answers 401: Invalid API Key.", False),
+        (429, b"", "answers 429.", False),
+        (500, b"", "answers 500.", False),
+        (200, rows(3, "data"), "was asked about 16 texts, and its answer is not about them.", False),
+        (200, b"[]", "is not about them.", False),
+        (200, b"no JSON", "is not about them.", False),
     ],
 )
-def test_a_server_that_does_not_do_it(status: int, body: bytes, words: str) -> None:
+def test_a_server_that_does_not_do_it(status: int, body: bytes, words: str, refused: bool) -> None:
     with serving(lambda request: say(request, status, body)) as server:
         trial = trials.run_trial_of_task(server.url, None, task="embedding")
-    assert trial.tokens == 0 and trial.rate is None
+    assert trial.tokens == 0 and trial.rate is None and trial.is_refused is refused
     assert trial.reason.startswith("/v1/embeddings ") and words in trial.reason
 
 

@@ -95,7 +95,9 @@ def test_a_key_is_in_no_argument(machine: Machine) -> None:
 def test_the_unit_waits_drains_and_is_hardened_as_every_unit(machine: Machine) -> None:
     (one,) = machine.plan({"start_timeout": 1800})
     tool, url = "/usr/sbin/sovereign-epyc llama", "http://127.0.0.1:8090"
-    assert one.settings("ExecStartPost") == [f"{tool} await {url} --timeout 1800 --engine vllm"]
+    assert one.settings("ExecStartPost") == [
+        f"{tool} await {url} --timeout 1800 --task completion --engine vllm --alias m"
+    ]
     assert one.settings("ExecStop") == [f"-{tool} drain {url} --timeout 60 --engine vllm"]
     assert (one.settings("TimeoutStartSec"), one.settings("TimeoutStopSec")) == (["1830"], ["90"])
     assert one.settings("StateDirectory") == ["vllm-batch"] and one.settings("KillMode") == ["mixed"]

@@ -314,6 +314,16 @@ options:
           these prompts again. V(0MiB) is no cache. Memory for the whole size must be available on O(instances[].nodes).
         type: str
         default: 8GiB
+      slot_files:
+        description:
+          - The largest size on the disk, as V(40GiB), of the prompts that survive a restart. When the server stops, the
+            prompt in each slot is saved, the last used first; when it serves again, the prompts are restored.
+          - A prompt is restored only by a server with the same model, the same build and the same options that decide
+            the content of the KV cache. The journal of the unit says which prompts are left out, and why.
+          - The files are in C(/var/lib/llama-NAME), which only the server and root can read, and are not encrypted.
+          - By default, nothing is saved. Refused with O(instances[].models), O(instances[].rpc_workers), a
+            O(instances[].task) without prompts, and speculation with a head.
+        type: str
       checkpoints:
         description: The number of checkpoints (earlier states) of each slot to which the server can return. Only models
           with sliding windows or recurrent layers need checkpoints, which may take hundreds of MiB each. Memory for all

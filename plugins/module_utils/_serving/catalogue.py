@@ -87,6 +87,7 @@ LLAMA = register_engine(
         health_is_json=True,
         completions="/completion",
         has_drafts=True,
+        has_state=True,
     )
 )
 VLLM = register_engine(

@@ -35,6 +35,11 @@ USAGE = """usage: sovereign-epyc llama COMMAND
   drain URL --timeout SECONDS [--models NAMES] [--key-file FILE] [--credential FILE] [--engine llama|vllm]
             wait until the server has no request in progress; its keys are in a file, or in the credential that
             the process $MAINPID sees there
+  save-slots URL FOLDER --limit BYTES --slot-bytes FIXED,TOKEN --timeout SECONDS [--credential FILE]
+            save the prompts of idle slots to FOLDER, which a server has as --slot-save-path, in at most BYTES; a slot
+            takes about FIXED bytes, and TOKEN bytes for each token
+  restore-slots URL FOLDER --options DIGEST --files JSON --timeout SECONDS [--credential FILE]
+            restore the prompts that a server with the same options and the same files saved, and remove all others
   stage FILE FOLDER [--nodes LIST] [--policy bind|interleave] [--replace]
             copy a model to a hugetlbfs, with pages of these nodes; --replace removes an older copy first
             when there is not enough room for both
@@ -116,6 +121,36 @@ def _wait_until_idle(options: Options) -> str:
     return server_http.wait_until_idle(
         options["url"], _parse_timeout(options), _read_api_key(options), models=models, row=_find_engine_row(options)
     )
+
+
+def _save_slots(options: Options) -> str:
+    from . import slot_files
+
+    limit, sizes = parse_whole_number(options[LIMIT]), [parse_whole_number(n) for n in options[SLOT_BYTES].split(",")]
+    if limit is None or len(sizes) != 2 or None in sizes:
+        raise BadRequest(f"{LIMIT} or {SLOT_BYTES}: '{options[LIMIT]}' and '{options[SLOT_BYTES]}' are no bytes.")
+    server = slot_files.Server(options["url"], _read_api_key(options), _parse_timeout(options))
+    try:
+        return slot_files.save_slots(server, options["folder"], limit, (sizes[0] or 0, sizes[1] or 0), _print_line)
+    except OSError as error:
+        raise TuningError(f"{options['folder']}: the prompts cannot be saved: {error.strerror}.") from None
+
+
+def _restore_slots(options: Options) -> str:
+    import json
+
+    from . import slot_files
+
+    try:
+        files = [str(path) for path in json.loads(options[FILES])]
+    except (ValueError, TypeError):
+        raise BadRequest(f"{FILES}: '{options[FILES]}' is no list of files in JSON.") from None
+    server = slot_files.Server(options["url"], _read_api_key(options), _parse_timeout(options))
+    fs, process = KernelFS(read_only=True), _read_server_process_id()
+    try:
+        return slot_files.restore_slots(fs, server, options["folder"], options[DIGEST], files, process, _print_line)
+    except OSError as error:
+        raise TuningError(f"{options['folder']}: the prompts cannot be restored: {error.strerror}.") from None
 
 
 def _find_engine_row(options: Options) -> EngineRow:
@@ -221,10 +256,13 @@ def _parse_timeout(options: Options) -> float:
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
 CPUS, CREDENTIAL, THREADS = "--cpus", "--credential", "--threads"
 UNIT, MODELS, ENGINE, ALIAS, TASK = "--unit", "--models", "--engine", "--alias", "--task"
+LIMIT, SLOT_BYTES, DIGEST, FILES = "--limit", "--slot-bytes", "--options", "--files"
 #: The hooks by name: positional arguments, required options, other options, and the function.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
     "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE, ALIAS, TASK), _wait_for_server),
     "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _wait_until_idle),
+    "save-slots": (("url", "folder"), (LIMIT, SLOT_BYTES, TIMEOUT), (CREDENTIAL,), _save_slots),
+    "restore-slots": (("url", "folder"), (DIGEST, FILES, TIMEOUT), (CREDENTIAL,), _restore_slots),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage_model),
     "place": (("file",), (POLICY, NODES), (), _evict_misplaced_model_files),
     "rows": (("file",), (THREADS, NODES), (), _read_rows_onto_nodes),

@@ -13,7 +13,7 @@ from ..._models import model as gguf_model
 from ..catalogue import LLAMA
 from ..hooks import keys
 from ..hooks.rpc_workers import wait_for_workers
-from ..options import rpc_endpoints
+from ..options import rpc_endpoints, unit_settings
 from ..options.options import Options
 from ..plan import planner
 from ..unit import hardening
@@ -125,7 +125,9 @@ class LlamaEngine(Engine):
             wait_for_workers(rpc_endpoints.format_rpc_flag_value(options.rpc_workers), WORKER_SECONDS)
         behind = hardening.trial_sandbox_lines(options, service.files)
         require_readable_files(options, list(service.files), service.staged, behind)
-        probe.require_accepted_arguments(options.binary, arguments, behind)
+        folders = unit_settings.list_unit_folders(options.unit_settings)
+        folders += [service.parameters["slot_files"]] if options.slot_files else []
+        probe.require_accepted_arguments(options.binary, arguments, behind, folders)
         if options.binary not in self._token_remarks:
             self._token_remarks[options.binary] = probe.try_to_compute_one_token(options.binary, capabilities, behind)
         return self._token_remarks[options.binary]

@@ -26,7 +26,7 @@ from .error_line import find_last_error_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ..._io.sandbox import Hardening, SandboxedProcess
     from .capabilities import Capabilities
@@ -36,6 +36,8 @@ SECONDS = 60
 #: path of a credential, and the address of another process. Newer builds abort when they cannot reach this process.
 KEY_FILE, RPC_FLAG = "--api-key-file", "--rpc"
 DRAFT_DEVICE_FLAGS, RPC_DEVICE = ("--spec-draft-device", "--device-draft"), "RPC0"
+#: A folder that each trial can write, instead of a folder that systemd makes at the start of the unit.
+TRIAL_FOLDER = "/tmp"
 OPENMP = re.compile(r"\blib(?:g|i)?omp\d*\.so")
 #: A library in the output of ldd, and the names of libraries that belong to a server and not to the distribution.
 LIBRARY = re.compile(r"=> (/\S.*) \(0x")
@@ -110,9 +112,15 @@ def _read_sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
     return {path: [status.st_size, status.st_mtime_ns] for path, status in statuses.items()}
 
 
-def require_accepted_arguments(binary: str, arguments: Sequence[str], walls: Hardening) -> None:
-    """Raise BadRequest, with the server's error line, when a server binary refuses these arguments."""
-    done = sandbox.run_in_sandbox(walls, [binary, *replace_unit_only_values(arguments), "--version"], SECONDS)
+def require_accepted_arguments(
+    binary: str, arguments: Sequence[str], walls: Hardening, unit_folders: Collection[str] = ()
+) -> None:
+    """Raise BadRequest, with the server's error line, when a server binary refuses these arguments.
+
+    ``unit_folders`` are the folders that systemd makes at the start of the unit.
+    """
+    words = replace_unit_only_values(arguments, unit_folders)
+    done = sandbox.run_in_sandbox(walls, [binary, *words, "--version"], SECONDS)
     if done.code in ILLEGAL_INSTRUCTION:
         raise _wrong_cpu_error(binary)
     if done.code != 0:
@@ -122,8 +130,12 @@ def require_accepted_arguments(binary: str, arguments: Sequence[str], walls: Har
         )
 
 
-def replace_unit_only_values(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with values that exist now instead of values that exist only while the unit runs."""
+def replace_unit_only_values(arguments: Sequence[str], unit_folders: Collection[str] = ()) -> list[str]:
+    """Return the arguments with values that exist now instead of values that exist only while the unit runs.
+
+    The trial has the real folders of the unit neither read nor made: systemd would give them to the user of the trial,
+    although a running server uses them.
+    """
     words: list[str] = []
     before = ""
     for word in arguments:
@@ -131,6 +143,8 @@ def replace_unit_only_values(arguments: Sequence[str]) -> list[str]:
             words.pop()
         elif before == KEY_FILE:
             words.append(os.devnull)
+        elif word.rstrip("/") in unit_folders:
+            words.append(TRIAL_FOLDER)
         elif before in DRAFT_DEVICE_FLAGS and word == RPC_DEVICE:
             words.append("none")
         else:

@@ -45,7 +45,9 @@ SET_BY_COLLECTION = ("metrics", "slots_endpoint")
 #: Parameters whose flag a user may add again, because each use of the flag overrides another value of a model file.
 NEVER_RESERVED = ("experts",)
 #: Parameters whose flags are reserved only where the plan sets these parameters.
-RESERVED_WHEN_SET = ("rpc", "rpc_workers", "rpc_layers", "chat_template", "adapters", *SAMPLING_PARAMETERS)
+RESERVED_WHEN_SET = (
+    *("rpc", "rpc_workers", "rpc_layers", "chat_template", "adapters", "slot_files", *SAMPLING_PARAMETERS),
+)
 SECRET = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd)\Z", re.IGNORECASE)
 VARIABLE = re.compile(r"\(env: (\w+)\)")
 READABLE_BY_ALL = (

@@ -20,6 +20,7 @@ from ..plan.instance_plan import staging_folder
 from ..unit import hardening, start_limits, unit_files
 from ..unit.installed import append_digest_line
 from ..unit.unit_files import host_tool_hook_arguments
+from . import slot_file_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def render_llama_units(
 ) -> dict[str, str]:
     """Return the texts of an instance's units by path: the unit of the server, and the unit of a separate draft."""
     texts = unit_files.render_server_unit_by_path(
-        LLAMA, service, _build_server_unit_parts(service, arguments), programs, keys_changed_at
+        LLAMA, service, _build_server_unit_parts(service, arguments, programs or {}), programs, keys_changed_at
     )
     if service.rpc:
         texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest_line(_render_draft_unit(service, service.rpc))
@@ -57,7 +58,9 @@ def draft_rpc_server_path(options: OptionTable) -> str:
     return str(options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER))
 
 
-def _build_server_unit_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files.UnitParts:
+def _build_server_unit_parts(
+    service: InstancePlan, arguments: Sequence[str], programs: Collection[str]
+) -> unit_files.UnitParts:
     options = service.options
     parts = unit_files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
     paths = [*service.files, *map(os.path.realpath, service.files)]
@@ -68,7 +71,7 @@ def _build_server_unit_parts(service: InstancePlan, arguments: Sequence[str]) ->
     parts.visible_files = list(service.files)
     parts.needed_units = [service.rpc.unit] if service.rpc else []
     parts.needs_other_hosts = bool(options.rpc_workers)
-    parts.first_lines = router.unit_lines_with_router_ini(options)
+    parts.first_lines = [*router.unit_lines_with_router_ini(options), *slot_file_lines.state_folder_lines(service)]
     # A command behind a plus sign runs as root and outside of the sandbox.
     parts.lines_before_start = [
         *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
@@ -76,8 +79,15 @@ def _build_server_unit_parts(service: InstancePlan, arguments: Sequence[str]) ->
     ]
     parts.await_arguments = _hook_models_arguments(router.list_models_loaded_at_start(options))
     parts.drain_arguments = _hook_models_arguments(options.models)
-    parts.lines_after_start = _move_http_threads_lines(service.placement)
-    parts.stop_lines = [line.format(options.stop_timeout) for line in SECOND_SIGNAL]
+    parts.lines_after_start = [
+        *slot_file_lines.restore_lines(service, programs),
+        *_move_http_threads_lines(service.placement),
+    ]
+    parts.stop_lines = [
+        *slot_file_lines.save_lines(service),
+        *(line.format(options.stop_timeout) for line in SECOND_SIGNAL),
+    ]
+    parts.save_seconds = slot_file_lines.compute_save_timeout(service)
     parts.last_lines = ["LimitMEMLOCK=infinity"] if service.parameters["load"] == "mlock" else []
     if options.host in LOOPBACK:
         parts.allowed_addresses = [

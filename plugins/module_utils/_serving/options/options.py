@@ -86,6 +86,7 @@ FIELDS = {
     "direct_io": Field("bool", False),
     "repack": Field("bool"),
     "prompt_cache": Field("str", "8GiB"),
+    "slot_files": Field("str"),
     "checkpoints": Field("int", 32, low=0, high=1000),
     "bandwidth": Field("float", low=1, high=10000),
 }
@@ -150,6 +151,11 @@ class Options(OptionTable):
         return parse_bytes(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.generates_text else 0
 
     @property
+    def slot_files_bytes(self) -> int:
+        """The largest size of the saved prompts on the disk; 0 for a server that saves none."""
+        return parse_bytes(self.slot_files, "slot_files") if self.slot_files else 0
+
+    @property
     def checkpoints_per_slot(self) -> int:
         """The number of checkpoints that the server keeps for each slot; 0 for a server that generates no text."""
         return int(self.checkpoints) if self.generates_text else 0
@@ -181,6 +187,7 @@ def _refuse_conflicting_options(options: Options) -> None:
             raise BadRequest(f"{key}: systemd runs no program with a $ in its path; rename the file.")
     if parse_bytes(options.prompt_cache, "prompt_cache") % UNITS["MiB"]:
         raise BadRequest(f"prompt_cache: '{options.prompt_cache}' is no whole number of MiB, in which a server counts.")
+    _refuse_slot_files_without_effect(options)
     if options.uses_draft and not options.generates_text:
         raise BadRequest(f"task is {options.task}, which guesses no tokens: leave speculation out.")
     if options.sampling and not options.generates_text:
@@ -234,3 +241,21 @@ def _refuse_conflicting_options(options: Options) -> None:
             f"repack copies the weights into memory of the server's own, and {other} needs the mapped file. Leave one "
             "of them out."
         )
+
+
+def _refuse_slot_files_without_effect(options: Options) -> None:
+    """Raise BadRequest where a server could not restore the saved prompts of its slots."""
+    if options.slot_files is None:
+        return
+    if not options.slot_files_bytes:
+        raise BadRequest("slot_files is 0; leave it out where no prompt shall be saved.")
+    reasons = {
+        "models runs a router, whose servers save no slots": options.models,
+        "rpc_workers keep parts of the slots on other hosts": options.rpc_workers,
+        f"task {options.task} keeps no prompts": not options.generates_text,
+        f"the head of speculation {options.speculation_text} would lack what it has computed for these prompts": (
+            options.drafting_kind in draft_compatibility.HEAD_KINDS
+        ),
+    }
+    for reason in (text for text, holds in reasons.items() if holds):
+        raise BadRequest(f"slot_files saves the prompts of slots, and {reason}. Leave one of them out.")

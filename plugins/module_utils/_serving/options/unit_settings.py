@@ -28,6 +28,14 @@ UNIT_SECTION = re.compile(
     r"FailureActionExitStatus|SuccessActionExitStatus|JobTimeoutSec|JobRunningTimeoutSec|JobTimeoutAction|"
     r"JobTimeoutRebootArgument|RebootArgument|StartLimitAction|Condition\w+|Assert\w+)\Z"
 )
+#: Settings by which systemd makes folders for a unit, and the folder in which each setting has its folders.
+FOLDER_SETTINGS = {
+    "StateDirectory": "/var/lib",
+    "CacheDirectory": "/var/cache",
+    "LogsDirectory": "/var/log",
+    "RuntimeDirectory": "/run",
+    "ConfigurationDirectory": "/etc",
+}
 SECRETS = ("SetCredential", "SetCredentialEncrypted")
 #: Settings that the plan decides, and the options of the instance that change them ("" where no option does).
 RESERVED = {
@@ -76,6 +84,18 @@ def format_section_lines(settings: Settings, is_unit_section: bool) -> list[str]
     """Return the lines of a unit file with the settings of the section [Unit], or else of the section [Service]."""
     keys = [key for key in settings if bool(UNIT_SECTION.match(key)) == is_unit_section]
     return [f"{key}={word}" for key in keys for word in settings[key]]
+
+
+def list_unit_folders(settings: Settings) -> list[str]:
+    """Return the paths of the folders that systemd makes for the unit, and of links to them (FOLDER:LINK)."""
+    return [
+        f"{parent}/{name}"
+        for setting, parent in FOLDER_SETTINGS.items()
+        for value in settings.get(setting, ())
+        for word in value.split()
+        for name in word.split(":")[:2]
+        if name
+    ]
 
 
 def _format_value(key: str, word: object) -> str:

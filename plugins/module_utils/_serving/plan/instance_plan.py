@@ -59,6 +59,22 @@ class MemoryNeed:
         return {**{key: getattr(self, key) for key in sorted(self.PARTS)}, "total": self.total}
 
 
+class SlotBytes:
+    """The bytes of a slot file: ``fixed`` bytes of any slot, and ``each`` for each of at most ``tokens`` tokens."""
+
+    __slots__ = ("each", "fixed", "tokens")
+
+    def __init__(self, fixed: int, each: int, tokens: int) -> None:
+        self.fixed = fixed
+        self.each = each
+        self.tokens = tokens
+
+    @property
+    def most(self) -> int:
+        """The bytes of the file of a full slot."""
+        return self.fixed + self.each * self.tokens
+
+
 class Placement:
     """The placement of one process: its CPUs (``cpus``), the CPUs that compute (``busy_cpus``), and its memory nodes.
 
@@ -137,7 +153,7 @@ class InstancePlan:
 
     __slots__ = (
         *("details", "draft_left_out_reason", "expect", "files", "mapped", "need", "options", "parameters"),
-        *("placement", "rate", "remarks", "rpc", "staged", "unit"),
+        *("placement", "rate", "remarks", "rpc", "slot_bytes", "staged", "unit"),
     )
 
     def __init__(
@@ -176,6 +192,8 @@ class InstancePlan:
         #: Facts of this engine only, for the programs that ask or measure the instance.
         self.details: dict[str, Any] = {}
         self.remarks = list(remarks)
+        #: The size of a saved prompt; None for an instance that saves none.
+        self.slot_bytes: SlotBytes | None = None
         #: Why the requested draft is left out; empty where no draft was left out.
         self.draft_left_out_reason = ""
 

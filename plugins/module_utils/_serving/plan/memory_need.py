@@ -61,7 +61,7 @@ def estimate_memory_need(
     for member, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
         if member is None:
             continue
-        sizes = _build_cache_settings(options, server, types)
+        sizes = build_cache_settings(options, server, types)
         cache = compute_kv_cache_size(member, sizes)
         if cache is None:
             remarks.append(
@@ -107,7 +107,8 @@ def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
     return MemoryNeed.sum_of_needs(sorted(needs, key=lambda need: need.total, reverse=True)[:count])
 
 
-def _build_cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:
+def build_cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:
+    """Return the settings of a server that decide the size of the KV cache with these types of keys and values."""
     batch = min(options.ubatch or UBATCH, options.batch or BATCH, options.context)
     return CacheSettings(
         options.context,

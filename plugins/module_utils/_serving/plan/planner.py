@@ -12,12 +12,13 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._models.tensor_types import IK_TYPES
+from ..catalogue import LLAMA
 from ..options import router, rpc_endpoints
 from ..options.adapters import format_lora_scaled_value, validate_adapters
 from ..options.option_table import LOOPBACK
 from ..options.options import ENGINES, POLICIES_BY_THREAD
 from ..options.unit_names import api_key_path_in_unit, instance_unit_name
-from . import cpu_assignment, free_memory, rpc_workers
+from . import cpu_assignment, free_memory, rpc_workers, slot_files
 from . import placement as placing
 from .instance_plan import InstancePlan, staged_paths
 from .memory_need import estimate_memory_need, sum_of_largest_needs
@@ -135,6 +136,9 @@ def plan_instance(
         options, placement, whole, server_parameters, rpc, read, staged, expect, list(dict.fromkeys(remarks))
     )
     plan.draft_left_out_reason = speculation.draft_left_out_reason
+    if options.slot_files:
+        plan.slot_bytes = slot_files.estimate_slot_bytes(options, server, model)
+        plan.remarks += slot_files.list_slot_file_remarks(options, plan.slot_bytes, bool(speculation.draft_max))
     return plan
 
 
@@ -209,6 +213,8 @@ def _build_server_parameters(
     if not options.generates_text:
         server_parameters["task"] = options.task
     server_parameters.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_per_slot)
+    if options.slot_files:
+        server_parameters["slot_files"] = LLAMA.state_folders(options.name)[0]
     if speculation.uses_ngrams:
         for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
             server_parameters[key] = getattr(options, key)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..options.option_table import OptionTable
 
 #: Settings of ``unit_settings`` that open or close access, without which a trial would show another result than the
-#: unit. All others, such as folders that systemd makes, are left out of a trial.
+#: unit. All others are left out of a trial; for folders that systemd makes, see llama_cpp/probe.py.
 ACCESS_SETTINGS = frozenset(
     (
         *(line.partition("=")[0] for line in HARDENING),

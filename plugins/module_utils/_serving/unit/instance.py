@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan
 
 PREFIX = "llama"
+#: The begin of the line by which a unit has a state folder.
+STATE_FOLDER = "\nStateDirectory="
 #: A change of these lines needs no restart: they say how a server is stopped, or how it is started the next time, and
 #: systemd follows them after it has reloaded the unit.
 LINES_WITHOUT_RESTART = re.compile(
@@ -135,7 +137,10 @@ class Instance(ManagedUnits, UnitFiles):
                     # of the unit.
                     if os.path.basename(folder) == self.main_unit[: -len(".service")]:
                         shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
-                for folder in self.folders if change.after is None else ():
+                has_lost_state_folder = STATE_FOLDER in (change.before or "") and STATE_FOLDER not in (
+                    change.after or ""
+                )
+                for folder in self.folders if change.after is None or has_lost_state_folder else ():
                     _remove_folder_or_link(textfile.path_in_tree(self.root, folder))
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
@@ -158,6 +163,11 @@ def needs_restart_for_new_text(before: str | None, after: str) -> bool:
         for text in (before, after)
     )
     return old != new
+
+
+def _needs_no_state_folder(change: Change) -> bool:
+    """Return whether an instance is removed, or its unit had a state folder before a change and has none now."""
+    return change.after is None or (STATE_FOLDER in (change.before or "") and STATE_FOLDER not in change.after)
 
 
 def _remove_folder_or_link(path: str) -> None:

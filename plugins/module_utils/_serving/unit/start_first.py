@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from ..._errors import TuningError
+from ..._errors import BadRequest, TuningError
 from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._io.sandbox import RUNTIME_UNIT_FOLDER
@@ -20,6 +20,7 @@ from ..._io.web.free_port import find_free_port
 from ..._knobs.managed_units import run_systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
+from ..options import unit_settings
 from ..options.option_table import LOOPBACK
 from .shared_host import plan_instance_among_others
 
@@ -57,7 +58,13 @@ def plan_temporary_instance(
     )
     if request.get("rpc_port"):
         temporary_request["rpc_port"] = find_free_port()
+    if request.get("slot_files"):
+        # The prompts of the running instance are its own, and those of the temporary instance are not worth a file.
+        temporary_request["slot_files"] = None
     options = engine.options.parse(temporary_request)
+    folders = unit_settings.list_unit_folders(options.unit_settings)
+    if folders:
+        raise BadRequest(f"unit_settings: {folders[0]} belongs to one server, and systemd would give it to another.")
     replaced_pages = _negative_memory_of_replaced_files(engine.list_model_paths(options), running_plan)
     return plan_instance_among_others(engine, host, options, capabilities, [*held, *replaced_pages], before)
 

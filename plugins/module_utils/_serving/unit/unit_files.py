@@ -58,6 +58,8 @@ class UnitParts:
         self.last_lines: Sequence[str] = ()
         #: More arguments of the hook that waits until the server has given a first answer.
         self.await_arguments: Sequence[str] = ()
+        #: The seconds that ``stop_lines`` may take beyond ``drain_timeout`` and ``stop_timeout``.
+        self.save_seconds = 0
         #: More arguments of the command that waits until no request is in progress.
         self.drain_arguments: Sequence[str] = ()
         #: The only addresses that the server may exchange packets with; None for all.
@@ -123,9 +125,9 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         *(_drain_lines(row, service, parts) if parts.answers_requests else []),
         *parts.stop_lines,
         # TimeoutStartSec holds for each step of a start, so the slowest step decides. TimeoutStopSec holds for draining
-        # too.
+        # and saving too.
         f"TimeoutStartSec={start_timeout + start_limits.MARGIN}",
-        f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
+        f"TimeoutStopSec={options.drain_timeout + parts.save_seconds + options.stop_timeout}",
         *restart_lines(options, parts.restart_policy),
         *LOG_LIMITS,
         *cpu_and_memory_lines(service.placement),

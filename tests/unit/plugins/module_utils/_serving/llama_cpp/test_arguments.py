@@ -73,8 +73,8 @@ def test_every_want_is_asked_of_every_server() -> None:
     """Workers on other hosts have to be there when a server is asked; tests/service/test_group.py has some.
 
     How tokens are chosen, adapters, templates and several models are asked of the newest server by
-    tests/service/test_llama_options.py, and the cache of a draft by tests/service/test_llama_speculation.py. What only
-    ik_llama.cpp has is below.
+    tests/service/test_llama_options.py, the cache of a draft by tests/service/test_llama_speculation.py, and slot files
+    by tests/service/test_slot_files.py. What only ik_llama.cpp has is below.
     """
     asked = {want for wants in ASKED["wants"].values() for want in wants}
     assert asked == set(PARAMETERS) - {
@@ -86,8 +86,13 @@ def test_every_want_is_asked_of_every_server() -> None:
         *FILES,
         "draft_cache_type_k",
         "draft_cache_type_v",
-        *("mla", "attention_buffer", "fused_moe", "suffix_corpus"),
+        *("mla", "attention_buffer", "fused_moe", "suffix_corpus", "slot_files"),
     }
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_folder_of_slot_files(name: str) -> None:
+    assert arguments(server(name), slot_files="/var/lib/llama-a") == "--slot-save-path /var/lib/llama-a"
 
 
 @pytest.mark.parametrize("name", SERVERS)

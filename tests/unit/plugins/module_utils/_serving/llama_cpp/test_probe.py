@@ -219,3 +219,10 @@ def test_the_model_of_nothing_is_whole(tmp_path: Path) -> None:
     assert facts["vocabulary"]["tokens"] == 259  # type: ignore[index]
     assert set(facts["tensor_types"]) == {"F32", "Q8_0", "Q4_K", "Q6_K"}  # type: ignore[call-overload]
     assert path.stat().st_size < 500_000
+
+
+def test_a_folder_of_the_unit_needs_not_be_there_yet(tmp_path: Path) -> None:
+    binary = answering(tmp_path, 'printf "%s " "$@" >"$0.words"')
+    words = ["--slot-save-path", "/var/lib/llama-a/", "--lora", "/var/lib/llama-a/x.gguf"]
+    probe.require_accepted_arguments(binary, words, None, ["/var/lib/llama-a"])
+    assert Path(f"{binary}.words").read_text() == ("--slot-save-path /tmp --lora /var/lib/llama-a/x.gguf --version ")

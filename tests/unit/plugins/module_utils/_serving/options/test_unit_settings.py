@@ -57,3 +57,11 @@ def test_what_is_refused(own: Any, words: str) -> None:
     with pytest.raises(BadRequest) as caught:
         Options.parse({**LEAST, "unit_settings": own})
     assert words in str(caught.value) and "a:secret" not in str(caught.value)
+
+
+def test_the_folders_that_systemd_makes() -> None:
+    own = {"StateDirectory": "a b/c", "RuntimeDirectory": ["d:e", ""], "CacheDirectory": "f", "BindPaths": "/g"}
+    parsed = unit_settings.parse_unit_settings(own)
+    assert unit_settings.list_unit_folders(parsed) == [
+        *("/var/lib/a", "/var/lib/b/c", "/var/cache/f", "/run/d", "/run/e"),
+    ]

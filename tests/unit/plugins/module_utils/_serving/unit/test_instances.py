@@ -133,7 +133,7 @@ class Tries:
         put(instances, "plan_instance_among_others", lambda engine, host, options, *others: self.planned(options))
         put(instances, "require_free_port", lambda options, urls: None)
         put(probe, "probe_capabilities", lambda binary, walls: self.server)
-        put(probe, "require_accepted_arguments", lambda binary, arguments, walls: self.tried.append("dry run"))
+        put(probe, "require_accepted_arguments", lambda binary, arguments, walls, folders: self.tried.append("dry run"))
         put(probe, "try_to_compute_one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
         put(refusals.sandbox, "run_in_sandbox", lambda walls, words, seconds: self.tried.append("read") or self.said)
 

@@ -81,3 +81,13 @@ def test_what_runs_needs_its_file_too(model: str, tmp_path: Path, monkeypatch: p
 def test_what_cannot_be_twice_on_a_host_is_refused(more: dict[str, Any]) -> None:
     with pytest.raises(BadRequest, match="update_order start_first has the instance run twice"):
         Options.parse(asked("/srv/m.gguf", update_order="start_first", **more))
+
+
+def test_the_temporary_instance_has_no_folder_of_the_running_one(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    room(monkeypatch, 50)
+    raw = asked(model, slot_files="1GiB")
+    found = start_first.plan_temporary_instance(LlamaEngine(), machine("9754"), raw, NEW, [], [], RUNS)
+    assert found.options.slot_files is None and raw["slot_files"] == "1GiB"
+    raw = asked(model, unit_settings={"StateDirectory": "mine"})
+    with pytest.raises(BadRequest, match="unit_settings: /var/lib/mine belongs to one server"):
+        start_first.plan_temporary_instance(LlamaEngine(), machine("9754"), raw, NEW, [], [], RUNS)

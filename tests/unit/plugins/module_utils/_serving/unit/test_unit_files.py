@@ -27,6 +27,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.insta
     InstancePlan,
     MemoryNeed,
     Placement,
+    SlotBytes,
 )
 
 # systemd's own parser
@@ -304,6 +305,39 @@ def test_settings_of_the_users_own_come_last_and_in_their_section() -> None:
         "ProtectHome=yes",
         "IOWeight=50",
     ]
+
+
+def test_prompts_are_saved_before_the_first_signal_and_restored_once_it_serves() -> None:
+    one = service(slot_files="1GiB", slots=2, drain_timeout=30, stop_timeout=4, extra_arguments=["--jinja"])
+    one.parameters.update(slot_files="/var/lib/llama-chat", extra=["--jinja"])
+    one.slot_bytes = SlotBytes(5000, 1000, 4096)
+
+    def render(**parameters: Any) -> str:
+        one.parameters.update(parameters)
+        units = unit_texts.render_llama_units(one, [], {"/opt/llama/llama-server": [1, 2]})
+        return units["/etc/systemd/system/llama-chat.service"]
+
+    text, ours = render(), "/usr/sbin/sovereign-epyc llama"
+    assert (lines(text, "StateDirectory"), lines(text, "StateDirectoryMode")) == (["llama-chat"], ["0700"])
+    restore = lines(text, "ExecStartPost")[1]
+    assert restore.startswith(f"-+{ours} restore-slots http://127.0.0.1:8080 /var/lib/llama-chat --options "), restore
+    assert '--files "[\\"/opt/llama/llama-server\\", \\"/srv/m.gguf\\"]" --timeout 300' in restore, restore
+    assert lines(text, "ExecStop")[:3] == [
+        f"-{ours} drain http://127.0.0.1:8080 --timeout 30",
+        f"-{ours} save-slots http://127.0.0.1:8080 /var/lib/llama-chat --limit 1073741824 --slot-bytes 5000,1000 "
+        "--timeout 10",
+        "-/bin/kill -TERM $MAINPID",
+    ]
+    assert lines(text, "TimeoutStopSec") == ["44"]
+    one.slot_bytes = SlotBytes(0, 10**6, 4096)
+    assert lines(render(), "TimeoutStopSec") == ["49"], "1 GiB is written with 200 MB/s"
+    digests = {
+        word
+        for more in ({"port": 9}, {"context": 9}, {"cache_type_k": "q8_0"}, {"experts": ("qwen3", 2)}, {"extra": []})
+        for word in lines(render(**more), "ExecStartPost")[1].split()
+        if re.fullmatch(r"[0-9a-f]{16}", word)
+    }
+    assert len(digests) == 4, "port and context change nothing in a cache"
 
 
 def test_the_draft_of_its_own_comes_and_goes_with_the_model() -> None:

@@ -44,6 +44,7 @@ ANY_NOTE = re.compile(r"slot-[0-9]+\.json\Z")
 RUNNING_SERVER = "server.json"
 #: The form of the notes. A note of another form is not used.
 FORM = 1
+NOTE_KEYS = frozenset(("form", "server", "size", "checksum", "tokens", "slot", "order"))
 CHUNK, LARGEST_NOTE = 1 << 20, 1 << 20
 #: Bytes that stay free on the disk for other programs.
 ROOM_FOR_OTHERS = 1 << 30
@@ -229,7 +230,7 @@ def _restore_slot(
     server: Server, folder: OpenFolder, number: int, note: Note | None, loaded: Note, slots: dict[int, dict[str, Any]]
 ) -> Note:
     """Restore a slot file to its slot or to another, which is taken from ``slots``; TuningError where it is unfit."""
-    if note is None or note.get("form") != FORM:
+    if note is None or note.get("form") != FORM or not NOTE_KEYS <= note.keys():
         raise TuningError("its note is damaged, or of another version of sovereign.epyc.")
     if note["server"] != loaded:
         raise TuningError(f"it was saved by a server with {_difference_of_servers(note['server'], loaded)}.")

@@ -230,7 +230,7 @@ def _restore_slot(
     server: Server, folder: OpenFolder, number: int, note: Note | None, loaded: Note, slots: dict[int, dict[str, Any]]
 ) -> Note:
     """Restore a slot file to its slot or to another, which is taken from ``slots``; TuningError where it is unfit."""
-    if note is None or note.get("form") != FORM or not NOTE_KEYS <= note.keys():
+    if note is None or note.get("form") != FORM or not note.keys() >= NOTE_KEYS:
         raise TuningError("its note is damaged, or of another version of sovereign.epyc.")
     if note["server"] != loaded:
         raise TuningError(f"it was saved by a server with {_difference_of_servers(note['server'], loaded)}.")

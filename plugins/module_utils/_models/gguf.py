@@ -5,7 +5,8 @@
 
 Only the header is read, once from start to end. Every length in the header is first compared with the size of the file
 and with the limits of a header; the size alone is no limit, because a sparse file of any size takes no disk. So a
-damaged or hostile file is refused and cannot exhaust the memory.
+damaged or hostile file is refused, and exhausts neither the memory nor the processor. Names and texts are shown in
+messages, so texts come out with their control characters escaped, and names with such characters are refused.
 Source: docs/gguf.md of ggml.
 """
 
@@ -17,8 +18,9 @@ from math import prod
 
 from .._errors import BadRequest
 from .._io.safe_open import open_file
+from .._notation.printable import escape_unprintable
 from .._notation.sizes import format_bytes_short
-from .tensor_types import IK_TYPES, TENSOR_TYPES
+from .tensor_types import IK_TYPES, TENSOR_TYPES, format_unknown_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,25 +28,40 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 VERSIONS = (2, 3)
-#: The types of values that are numbers, with their format characters for struct.
+#: The types of values that are numbers, with their format characters for struct, and the names of all types.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
+TYPE_NAMES = dict(
+    enumerate(
+        ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "bool", "text", "array")
+        + ("uint64", "int64", "float64")
+    )
+)
 #: Compiled formats, because a vocabulary has a number before each of its many texts.
 STRUCTS = {code: struct.Struct(f"<{code}") for code in NUMBERS.values()}
-#: Longer texts, and longer arrays of numbers, are skipped, because nothing in this collection needs such values.
+LENGTH = STRUCTS["Q"]
+#: Longer texts, and longer arrays of numbers, are skipped, because nothing in this collection needs such values. Only a
+#: chat template is longer.
 LONGEST_KEPT = 1024
-#: The limits of a header. The largest vocabularies have a million tokens and headers of 60 MiB. A model whose experts
-#: are separate tensors has 50 thousand tensors. A model has some hundred values at most.
+CHAT_TEMPLATE, LONGEST_TEMPLATE = "tokenizer.chat_template", 1 << 20
+#: The limits of a header. The largest vocabularies have less than a million tokens, and headers of at most 60 MiB. A
+#: model whose experts are separate tensors has 50 thousand tensors. A model has some hundred values at most.
 LARGEST_HEADER = 128 << 20
 LONGEST_TEXT = 16 << 20
 MOST_ELEMENTS = 1 << 22
-MOST_TENSORS = 1 << 18
-MOST_VALUES = 1 << 16
+MOST_TEXTS = 1 << 21
+MOST_TENSORS = 1 << 16
+MOST_VALUES = 1 << 11
+MOST_KEPT_NUMBERS = 1 << 16
 #: The key of the vocabulary. Its tokens are bytes, because a token need not be UTF-8.
 TOKENS = "tokenizer.ggml.tokens"
-LONGEST_KEY = LONGEST_TOKEN = 65535
+MOST_TOKENS, MOST_TOKEN_BYTES = 1 << 20, 32 << 20
+LONGEST_TOKEN = 65535
+LONGEST_NAME = 256
+#: The bytes of one read from the file.
+CHUNK = 1 << 18
 DIMENSIONS = 4
-ALIGNMENT = 32
+ALIGNMENT, LARGEST_ALIGNMENT = 32, 1 << 20
 #: The first bytes of files in other formats, and a description for people. Most such files are failed downloads.
 OTHER_FORMATS = (
     (b"version https://git-lfs", "a pointer of Git LFS, not the file itself: fetch it with 'git lfs pull'"),
@@ -80,15 +97,27 @@ class Tensor:
         self.has_known_type = size is not None
         self.bytes = size or 0
 
+    @property
+    def row_length(self) -> int:
+        """The number of elements in a row."""
+        return self.elements // (self.rows * self.matrices or 1)
+
 
 class GgufFile:
-    """A GGUF file: its values by key, its tensors, the bytes of its data, and its modification time in nanoseconds."""
+    """A GGUF file: its values by key, its tensors, the bytes of its data, and its modification time in nanoseconds.
+
+    ``value_types`` has the names of the values' types by key, ``data_begin`` the offset at which the tensors begin.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.size = 0
         self.changed = 0
         self.values: dict[str, Any] = {}
+        self.value_types: dict[str, str] = {}
+        self.chat_templates: dict[str, str] = {}
+        self.alignment = ALIGNMENT
+        self.data_begin = 0
         self.tokens: list[bytes] | None = None
         self.tensors: list[Tensor] = []
         self.data_bytes = 0
@@ -99,11 +128,14 @@ def read_file_header(path: str) -> GgufFile:
     return _open_file_and_run_step(path, _Reader.read_header)
 
 
-def read_header(file: BinaryIO, name: str, size: int) -> GgufFile:
-    """Return the header of an open file, which may be on a server. ``name`` stands for the file in messages."""
+def read_header(file: BinaryIO, name: str, size: int, read_at_least: Callable[[int], bytes] | None = None) -> GgufFile:
+    """Return the header of an open file, which may be on a server. ``name`` stands for the file in messages.
+
+    ``read_at_least`` reads the next bytes where it is better than the file not to read far ahead.
+    """
     part = GgufFile(name)
     part.size = size
-    _Reader(file, part).read_header()
+    _Reader(file, part, read_at_least).read_header()
     return part
 
 
@@ -125,12 +157,17 @@ def _open_file_and_run_step(path: str, step: Callable[[_Reader], None]) -> GgufF
 
 
 class _Reader:
-    """Reads the header of one file; ``at`` is the offset of the next byte."""
+    """Reads the header of one file; ``at`` is the offset of the next byte in the file."""
 
-    def __init__(self, file: BinaryIO, part: GgufFile) -> None:
+    def __init__(self, file: BinaryIO, part: GgufFile, read_at_least: Callable[[int], bytes] | None = None) -> None:
         self.file = file
+        self._read_at_least = read_at_least or self._read_piece
         self.part = part
         self.at = 0
+        #: A piece of the file, and the offset of the next byte in the piece.
+        self._piece = b""
+        self._in_piece = 0
+        self._texts = self._kept_numbers = 0
 
     def read_header(self) -> None:
         """Read values, vocabulary and tensors of the header into ``part``."""
@@ -142,8 +179,10 @@ class _Reader:
         self._validate_count("it", values, "values", MOST_VALUES)
         self._validate_count("it", tensors, "tensors", MOST_TENSORS)
         for number in range(values):
-            key = self._read_text(LONGEST_KEY, f"the name of value {number}").decode("utf-8", "replace")
-            value = self._read_value(self._read_number("I"), key)
+            key = self._read_name(f"the name of value {number}")
+            kind = self._read_number("I")
+            self.part.value_types[key] = TYPE_NAMES.get(kind, "")
+            value = self._read_value(kind, key)
             if key in self.part.values:
                 raise self._damaged_error(f"it names the value {key} twice")
             self.part.values[key] = value
@@ -160,8 +199,7 @@ class _Reader:
             elif begin[8:9] == b"{" and begin[4:8] == b"\0\0\0\0":
                 reason = "a safetensors file: convert the model to GGUF"
             raise BadRequest(f"{self.part.path} is not a GGUF file. It is {reason}.")
-        self.file.seek(4)
-        self.at = 4
+        self._in_piece = self.at = 4
         version = self._read_number("I")
         if version and version & 0xFFFF == 0:
             raise BadRequest(
@@ -182,14 +220,27 @@ class _Reader:
 
     def _read_bytes(self, count: int, subject: str) -> bytes:
         self._add_to_bytes_read(count, subject)
-        data = self.file.read(count)
-        if len(data) != count:
-            raise self._truncated_error(subject)
+        end = self._in_piece + count
+        if end > len(self._piece):
+            self._piece = self._piece[self._in_piece :] + self._read_at_least(end - len(self._piece))
+            self._in_piece, end = 0, count
+            if count > len(self._piece):
+                raise self._truncated_error(subject)
+        data = self._piece[self._in_piece : end]
+        self._in_piece = end
         return data
+
+    def _read_piece(self, count: int) -> bytes:
+        return self.file.read(max(CHUNK, count))
 
     def _skip_bytes(self, count: int, subject: str) -> None:
         self._add_to_bytes_read(count, subject)
-        self.file.seek(count, os.SEEK_CUR)
+        beyond = self._in_piece + count - len(self._piece)
+        if beyond > 0:
+            self.file.seek(beyond, os.SEEK_CUR)
+            self._piece, self._in_piece = b"", 0
+        else:
+            self._in_piece += count
 
     def _read_number(self, code: str, subject: str = "its header") -> Any:
         form = STRUCTS[code]
@@ -204,6 +255,12 @@ class _Reader:
     def _read_text(self, longest: int, subject: str) -> bytes:
         return self._read_bytes(self._read_length(longest, subject), subject)
 
+    def _read_name(self, subject: str) -> str:
+        name = self._read_text(LONGEST_NAME, subject).decode("utf-8", "replace")
+        if not name.isprintable():
+            raise self._damaged_error(f"{subject} has characters that cannot be shown")
+        return name
+
     def _validate_count(self, subject: str, count: int, of: str, most: int) -> None:
         if count > most:
             raise self._damaged_error(f"{subject} would have {count} {of}")
@@ -212,43 +269,92 @@ class _Reader:
         if kind in NUMBERS:
             return self._read_number(NUMBERS[kind], key)
         if kind == TEXT:
-            length = self._read_length(LONGEST_TEXT, key)
-            return (
-                self._skip_bytes(length, key)
-                if length > LONGEST_KEPT
-                else self._read_bytes(length, key).decode("utf-8", "replace")
-            )
+            return self._read_text_value(key)
         if kind == ARRAY:
             return self._read_array(key)
         raise self._damaged_error(f"the value {key} has the unknown type {kind}")
 
+    def _read_text_value(self, key: str) -> str | None:
+        length = self._read_length(LONGEST_TEXT, key)
+        is_template = key.startswith(CHAT_TEMPLATE) and length <= LONGEST_TEMPLATE
+        if length > LONGEST_KEPT and not (is_template and len(self.part.chat_templates) < 4):
+            self._skip_bytes(length, key)
+            return None
+        data = self._read_bytes(length, key)
+        if is_template:
+            self.part.chat_templates[key] = data.decode("utf-8", "replace")
+        return escape_unprintable(data.decode("utf-8", "replace")) if length <= LONGEST_KEPT else None
+
     def _read_array(self, key: str) -> Any:
         kind, count = self._read_number("I", key), self._read_number("Q", key)
         self._validate_count(key, count, "elements", MOST_ELEMENTS)
-        if kind == TEXT and key == TOKENS:
-            self.part.tokens = [self._read_text(LONGEST_TOKEN, key) for dummy in range(count)]
-            return None
         if kind == TEXT:
-            for dummy in range(count):
-                self._skip_bytes(self._read_length(LONGEST_TEXT, key), key)
+            self._texts += count
+            self._validate_count("it", self._texts, "texts", MOST_TEXTS)
+            if key == TOKENS:
+                self._validate_count(key, count, "elements", MOST_TOKENS)
+                self.part.tokens = self._read_tokens(count)
+            else:
+                self._skip_texts(count, key)
             return None
         if kind not in NUMBERS:
             raise self._damaged_error(f"the array {key} has elements of the unknown type {kind}")
+        self.part.value_types[key] += f" of {TYPE_NAMES[kind]}"
         size = STRUCTS[NUMBERS[kind]].size * count
         if count > LONGEST_KEPT:
             return self._skip_bytes(size, key)
+        self._kept_numbers += count
+        self._validate_count("it", self._kept_numbers, "numbers in lists", MOST_KEPT_NUMBERS)
         return list(struct.unpack(f"<{count}{NUMBERS[kind]}", self._read_bytes(size, key)))
 
+    def _read_tokens(self, count: int) -> list[bytes]:
+        tokens: list[bytes] = []
+        begin = self.at
+        while len(tokens) < count:
+            # All tokens that are whole in this piece of the file come first, then the token that goes beyond it.
+            piece, at = self._piece, self._in_piece
+            try:
+                while len(tokens) < count:
+                    end = at + 8 + LENGTH.unpack_from(piece, at)[0]
+                    if end > len(piece):
+                        break
+                    tokens.append(piece[at + 8 : end])
+                    at = end
+            except struct.error:
+                pass
+            self._skip_bytes(at - self._in_piece, TOKENS)
+            if self.at - begin > MOST_TOKEN_BYTES:
+                raise self._damaged_error(f"its vocabulary would be larger than {format_bytes_short(MOST_TOKEN_BYTES)}")
+            if len(tokens) < count:
+                tokens.append(self._read_text(LONGEST_TOKEN, TOKENS))
+        return tokens
+
+    def _skip_texts(self, count: int, key: str) -> None:
+        while count:
+            piece, at = self._piece, self._in_piece
+            try:
+                while count:
+                    end = at + 8 + LENGTH.unpack_from(piece, at)[0]
+                    if end > len(piece):
+                        break
+                    at = end
+                    count -= 1
+            except struct.error:
+                pass
+            self._skip_bytes(at - self._in_piece, key)
+            if count:
+                self._skip_bytes(self._read_length(LONGEST_TEXT, key), key)
+                count -= 1
+
     def _read_tensor(self, number: int) -> Tensor:
-        subject = f"the name of tensor {number}"
-        name = self._read_text(LONGEST_KEY, subject).decode("utf-8", "replace")
+        name = self._read_name(f"the name of tensor {number}")
         dimensions = self._read_number("I", name)
         if dimensions > DIMENSIONS:
             raise self._damaged_error(f"the tensor {name} has {dimensions} dimensions")
         shape = [self._read_number("Q", name) for dummy in range(dimensions)]
         kind, offset = self._read_number("I", name), self._read_number("Q", name)
         if kind not in TENSOR_TYPES:
-            return Tensor(name, IK_TYPES.get(kind, f"type {kind}"), offset, shape, None)
+            return Tensor(name, IK_TYPES.get(kind) or format_unknown_type(kind), offset, shape, None)
         text, block, size = TENSOR_TYPES[kind]
         row = prod(shape[:1])
         if row % block:
@@ -260,9 +366,11 @@ class _Reader:
     def _validate_tensor_data(self, tensors: list[Tensor]) -> None:
         """Raise BadRequest where the file is too short for its tensors, and set the sizes of unknown tensors."""
         alignment = self.part.values.get("general.alignment", ALIGNMENT)
-        if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
-            raise self._damaged_error(f"its alignment is {alignment!r}")
-        begin = -(-self.at // alignment) * alignment
+        # The format asks for a multiple of 8, and llama.cpp for a power of two.
+        if not isinstance(alignment, int) or not 8 <= alignment <= LARGEST_ALIGNMENT or alignment & (alignment - 1):
+            raise self._damaged_error(f"its alignment is {alignment!r}, no power of two from 8")
+        self.part.alignment = alignment
+        begin = self.part.data_begin = -(-self.at // alignment) * alignment
         self.part.data_bytes = max(0, self.part.size - begin)
         need = max((tensor.offset + tensor.bytes for tensor in tensors), default=0)
         if need > self.part.data_bytes:

@@ -84,7 +84,8 @@ def _read_from_server(url: str, checksums: Sequence[str], folder: str, timeout: 
     for number, part_url in enumerate(urls):
         given = parse_checksum(checksums[number]) if checksums else None
         with RemoteFile(part_url, timeout) as file:
-            parts.append(read_header(file, part_url, file.size))  # type: ignore[arg-type]
+            header = read_header(file, part_url, file.size, file.read_at_least)  # type: ignore[arg-type]
+            parts.append(header)
             digest = given or file.sha256
             if not digest:
                 raise BadRequest(

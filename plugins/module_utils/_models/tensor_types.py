@@ -44,13 +44,23 @@ TENSOR_TYPES = {
     39: ("MXFP4", 32, 17),
     40: ("NVFP4", 64, 36),
     41: ("Q1_0", 128, 18),
+    42: ("Q2_0", 64, 18),
 }
-#: The names of tensor types that only ik_llama.cpp has, by number. Some types have extra bytes for each row, so the
-#: sizes of all such tensors are computed from their offsets in the file.
+#: The names of tensor types that only ik_llama.cpp reads, by number; llama.cpp has dropped some of them. Types whose
+#: names end in _R and a number have several rows side by side. Some types have extra bytes for each row, so the sizes
+#: of all such tensors are computed from their offsets in the file.
 IK_TYPES = {
+    31: "Q4_0_4_4",
+    32: "Q4_0_4_8",
+    33: "Q4_0_8_8",
+    36: "I2_S",
+    97: "Q8_0_X4",
+    98: "Q8_1_X4",
+    99: "Q8_2_X4",
     133: "Q6_0",
     134: "IQ1_BN",
     135: "IQ2_BN",
+    136: "Q8_K64",
     137: "IQ2_K",
     138: "IQ3_K",
     139: "IQ4_K",
@@ -59,6 +69,11 @@ IK_TYPES = {
     144: "IQ4_KS",
     145: "IQ2_KS",
     146: "IQ4_KSS",
+    147: "Q8_K16",
+    148: "Q8_K32",
+    149: "Q8_KR8",
+    150: "Q8_K128",
+    151: "Q8_KV",
     152: "IQ5_KS",
     153: "IQ2_KT",
     154: "IQ3_KT",
@@ -66,7 +81,57 @@ IK_TYPES = {
     156: "IQ3_KS",
     157: "IQ2_KL",
     158: "IQ1_KT",
+    202: "Q4_0_R8",
+    206: "Q5_0_R4",
+    208: "Q8_0_R8",
+    210: "Q2_K_R4",
+    211: "Q3_K_R4",
+    212: "Q4_K_R4",
+    213: "Q5_K_R4",
+    214: "Q6_K_R4",
+    216: "IQ2_XXS_R4",
+    217: "IQ2_XS_R4",
+    218: "IQ3_XXS_R4",
+    219: "IQ1_S_R4",
+    220: "IQ4_NL_R4",
+    221: "IQ3_S_R4",
+    222: "IQ2_S_R4",
+    223: "IQ4_XS_R8",
+    229: "IQ1_M_R4",
+    230: "BF16_R16",
+    233: "Q6_0_R4",
+    335: "IQ2_BN_R4",
+    337: "IQ2_K_R4",
+    338: "IQ3_K_R4",
+    339: "IQ4_K_R4",
+    340: "IQ5_K_R4",
+    344: "IQ4_KS_R4",
+    352: "IQ5_KS_R4",
+    353: "MXFP4_R8",
+    397: "Q8_K_R16",
+    398: "Q8_KV_R8",
+    399: "Q8_K_R8",
 }
+#: Types that ik_llama.cpp of August 2026 does not read. A newer build has the name of each type that it reads.
+LLAMA_TYPES = ("TQ1_0", "TQ2_0", "NVFP4", "Q2_0")
+#: Types that came to llama.cpp after 2024; an older build lacks their names.
+NEW_TYPES = ("TQ1_0", "TQ2_0", "MXFP4", "NVFP4", "Q1_0", "Q2_0")
+#: llama.cpp numbers its types one after the other; build 11434 of October 2026 has the numbers from 0 to 42. A number
+#: in a gap is that of a removed type, and a number far above was never given to a type.
+LAST_KNOWN_NUMBER, LAST_PLAUSIBLE_NUMBER = 42, 63
+UNKNOWN_TYPE_PREFIX = "type "
+
+
+def format_unknown_type(number: int) -> str:
+    """Return the word that stands for a tensor type whose number no table has."""
+    return f"{UNKNOWN_TYPE_PREFIX}{number}"
+
+
+def can_belong_to_newer_engine(name: str) -> bool:
+    """Return whether an engine that is newer than the tables may have a type, of which the tables have no name."""
+    if not name.startswith(UNKNOWN_TYPE_PREFIX):
+        return False
+    return LAST_KNOWN_NUMBER < int(name[len(UNKNOWN_TYPE_PREFIX) :]) <= LAST_PLAUSIBLE_NUMBER
 
 
 def mean_bytes_per_element(name: str) -> float:

@@ -14,9 +14,26 @@ def escape_unprintable(text: str) -> str:
     """Replace characters that are not printable, newlines included, by escapes such as \\x1b, \\n and \\u202e."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    return text.translate(_ESCAPES)
 
 
 def escape_lines(text: str) -> str:
     """Replace characters that are not printable, except newlines, by escapes."""
     return "\n".join(map(escape_unprintable, text.split("\n")))
+
+
+class _Escapes(dict):  # type: ignore[type-arg]
+    """By code point, the text that is shown; escapes of common characters are stored, which keeps long texts cheap."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if char.isprintable():
+            return char
+        escape = char.encode("unicode_escape").decode("ascii")
+        if code < LAST_STORED:
+            self[code] = escape
+        return escape
+
+
+LAST_STORED = 256
+_ESCAPES = _Escapes()

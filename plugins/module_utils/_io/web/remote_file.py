@@ -80,6 +80,11 @@ class RemoteFile:
         self._at = end
         return data
 
+    def read_at_least(self, count: int) -> bytes:
+        """Return the next bytes as read() does, with bytes after them that were received already."""
+        data = self.read(count)
+        return data + self.read(max(0, min(CHUNK, len(self._data) - self._at)))
+
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move to an offset, from the start of the file or from the current position."""
         self._at = offset + (self._at if whence == os.SEEK_CUR else 0)

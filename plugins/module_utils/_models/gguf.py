@@ -32,10 +32,7 @@ VERSIONS = (2, 3)
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
 TYPE_NAMES = dict(
-    enumerate(
-        ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "bool", "text", "array")
-        + ("uint64", "int64", "float64")
-    )
+    enumerate("uint8 int8 uint16 int16 uint32 int32 float32 bool text array uint64 int64 float64".split())
 )
 #: Compiled formats, because a vocabulary has a number before each of its many texts.
 STRUCTS = {code: struct.Struct(f"<{code}") for code in NUMBERS.values()}
@@ -61,6 +58,8 @@ LONGEST_NAME = 256
 #: The bytes of one read from the file.
 CHUNK = 1 << 18
 DIMENSIONS = 4
+#: By number of dimensions: the shape of a tensor, the number of its type, and its offset.
+TENSOR_FORMS = [struct.Struct(f"<{dimensions}QIQ") for dimensions in range(DIMENSIONS + 1)]
 ALIGNMENT, LARGEST_ALIGNMENT = 32, 1 << 20
 #: The first bytes of files in other formats, and a description for people. Most such files are failed downloads.
 OTHER_FORMATS = (
@@ -351,8 +350,8 @@ class _Reader:
         dimensions = self._read_number("I", name)
         if dimensions > DIMENSIONS:
             raise self._damaged_error(f"the tensor {name} has {dimensions} dimensions")
-        shape = [self._read_number("Q", name) for dummy in range(dimensions)]
-        kind, offset = self._read_number("I", name), self._read_number("Q", name)
+        form = TENSOR_FORMS[dimensions]
+        *shape, kind, offset = form.unpack(self._read_bytes(form.size, name))
         if kind not in TENSOR_TYPES:
             return Tensor(name, IK_TYPES.get(kind) or format_unknown_type(kind), offset, shape, None)
         text, block, size = TENSOR_TYPES[kind]

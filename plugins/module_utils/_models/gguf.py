@@ -31,9 +31,8 @@ VERSIONS = (2, 3)
 #: The types of values that are numbers, with their format characters for struct, and the names of all types.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
-TYPE_NAMES = dict(
-    enumerate("uint8 int8 uint16 int16 uint32 int32 float32 bool text array uint64 int64 float64".split())
-)
+TYPE_WORDS = "uint8 int8 uint16 int16 uint32 int32 float32 bool text array uint64 int64 float64"
+TYPE_NAMES = dict(enumerate(TYPE_WORDS.split()))
 #: Compiled formats, because a vocabulary has a number before each of its many texts.
 STRUCTS = {code: struct.Struct(f"<{code}") for code in NUMBERS.values()}
 LENGTH = STRUCTS["Q"]

@@ -358,13 +358,15 @@ options:
         type: dict
         default: {}
       restart_seconds:
-        description: The seconds after which systemd starts a failed server again.
+        description: The seconds after which systemd starts a failed server again. With the default, and the default of
+          O(instances[].restart_limit), a server that fails at once is started for more than a minute before systemd
+          gives up.
         type: int
-        default: 2
+        default: 5
       restart_limit:
         description: The number of starts within O(instances[].restart_limit_seconds) after which systemd gives up.
         type: int
-        default: 5
+        default: 16
       restart_limit_seconds:
         description: The period for O(instances[].restart_limit) in seconds. By default, it is so long that even starts
           that fail after O(instances[].start_timeout) reach the limit, so systemd does not start a server for ever.

@@ -128,7 +128,7 @@ options:
       restart_limit:
         description: The number of starts within O(instances[].restart_limit_seconds) after which systemd gives up.
         type: int
-        default: 5
+        default: 16
       restart_limit_seconds:
         description: The period for O(instances[].restart_limit) in seconds. The default is enough for these starts.
         type: int

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: The folders with drop-ins of units: those that people write, and those that `systemctl set-property` makes.
 FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
-PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"
+PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,SubState,Job,NeedDaemonReload"
 #: The states of a unit without processes.
 STOPPED = (None, "inactive", "failed")
 #: The verbs of systemctl after whose failure the journal of the unit may name the reason.
@@ -35,6 +35,10 @@ STARTS = ("restart", "try-restart")
 OLD = "active as before its file changed"
 #: The states of a unit that has not finished to start, stop or reload.
 BETWEEN_STATES = ("activating", "deactivating", "reloading")
+#: The state of a unit whose start has failed, until systemd starts it again.
+AUTO_RESTART = "auto-restart"
+#: The states of a unit that may have used up its start limit.
+FAILING = ("failed", AUTO_RESTART, "activating")
 
 
 class ManagedUnits(Knob):
@@ -96,7 +100,7 @@ class ManagedUnits(Knob):
         # The start limit of a unit is meant for crashes, not for changes, so the count of its starts is reset. systemd
         # refuses the reset for a unit that is not loaded, which has no count.
         with suppress(TuningError):
-            run_systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
+            run_systemctl("reset-failed", [*(name for name in start if active[name].before in FAILING), *again])
         run_systemctl("restart", start)
         run_systemctl("try-restart", again)
 
@@ -134,6 +138,20 @@ def read_unit_properties(names: Iterable[str]) -> dict[str, dict[str, str]]:
     return {unit.get("Id", ""): unit for unit in units}
 
 
+def unit_state(properties: Mapping[str, str]) -> str:
+    """Return systemd's word for the state of a unit, such as "active"; "" for an unknown unit.
+
+    systemd calls a unit "activating" too while it waits to start the unit again after a failure: this state is
+    "auto-restart" here. A stopped unit whose start is queued, as after a boot, is "activating".
+    """
+    word = properties.get("ActiveState", "")
+    if word == "activating" and properties.get("SubState", "").startswith(AUTO_RESTART):
+        return AUTO_RESTART
+    if word in STOPPED and properties.get("Job", "0") not in ("", "0"):
+        return "activating"
+    return word
+
+
 def _is_unit_address(address: str) -> bool:
     return not address.partition(":")[2].startswith("/")
 
@@ -143,7 +161,7 @@ def _unit_of_address(address: str) -> str:
 
 
 def _active_state(unit: dict[str, str]) -> str | None:
-    word = unit.get("ActiveState", "")
+    word = unit_state(unit)
     if unit.get("LoadState") == "not-found" and word in STOPPED:
         return None
     return OLD if word == "active" and unit.get("NeedDaemonReload") == "yes" else word or None

@@ -30,7 +30,7 @@ def write_models(folder: Path) -> dict[str, str]:
 
 def free_all_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no port taken, whatever runs on the machine of the tests."""
-    monkeypatch.setattr(recommending, "require_free_port", lambda options, ours: None)
+    monkeypatch.setattr(recommending, "require_free_port", lambda fs, options, units: None)
 
 
 def recommended(fs: KernelFS, asked: object, root: Path, **more: Any) -> dict[str, Any]:

@@ -22,6 +22,9 @@ class Systemd:
         self.started_by = started_by
         (root / UNIT_FOLDER.lstrip("/")).mkdir(parents=True)
         self.active: dict[str, str] = {}
+        self.substates: dict[str, str] = {}
+        #: Units whose start is queued.
+        self.jobs: set[str] = set()
         self.known: dict[str, tuple[str, str]] = {}
         self.calls: list[str] = []
         self.refuses = self.journal = ""
@@ -90,10 +93,16 @@ class Systemd:
         there = name in self.known
         text, state = self.known.get(name, ("", ""))
         old = there and (not self.file(name).exists() or self.file(name).read_text() != text)
-        return (
-            f"Id={name}\nLoadState={'loaded' if there else 'not-found'}\nActiveState="
-            f"{self.active.get(name, 'inactive')}\nUnitFileState={state}\nNeedDaemonReload={'yes' if old else 'no'}\n"
-        )
+        rows = {
+            "Id": name,
+            "LoadState": "loaded" if there else "not-found",
+            "ActiveState": self.active.get(name, "inactive"),
+            "SubState": self.substates.get(name, ""),
+            "Job": "7" if name in self.jobs else "0",
+            "UnitFileState": state,
+            "NeedDaemonReload": "yes" if old else "no",
+        }
+        return "".join(f"{key}={value}\n" for key, value in rows.items())
 
     def asked(self) -> list[str]:
         """Return what it was asked for since the last time."""

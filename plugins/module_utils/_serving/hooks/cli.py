@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 USAGE = """usage: sovereign-epyc llama COMMAND
 
   await URL --timeout SECONDS [--models NAMES] [--credential FILE] [--engine llama|vllm] [--alias NAME]
-        [--task completion|embedding|rerank]
+        [--task completion|embedding|rerank] [--bytes NUMBER]
             wait until the server reports that it serves, a router these models; with --task, until each model has
-            given a first answer to a request of this task; stop waiting when the process $MAINPID has ended
+            given a first answer to a request of this task; stop waiting when the process $MAINPID has ended; with
+            --bytes, print now and then how much of these bytes of its model the process has read
   drain URL --timeout SECONDS [--models NAMES] [--key-file FILE] [--credential FILE] [--engine llama|vllm]
             wait until the server has no request in progress; its keys are in a file, or in the credential that
             the process $MAINPID sees there
@@ -40,6 +41,9 @@ USAGE = """usage: sovereign-epyc llama COMMAND
             takes about FIXED bytes, and TOKEN bytes for each token
   restore-slots URL FOLDER --options DIGEST --files JSON --timeout SECONDS [--credential FILE]
             restore the prompts that a server with the same options and the same files saved, and remove all others
+  port ADDRESS:PORT --reuse address|port --timeout SECONDS
+            wait until a server that sets SO_REUSEADDR or SO_REUSEPORT can take this port, although connections of
+            another server have just ended there
   stage FILE FOLDER [--nodes LIST] [--policy bind|interleave] [--replace]
             copy a model to a hugetlbfs, with pages of these nodes; --replace removes an older copy first
             when there is not enough room for both
@@ -105,7 +109,16 @@ def _wait_for_server(options: Options) -> str:
     task, timeout, started_at = options.get(TASK), _parse_timeout(options), time.monotonic()
     if task and task not in first_answer.JUDGES:
         raise BadRequest(f"{TASK}: '{task}' is unknown; use {', '.join(first_answer.JUDGES)}.")
-    serving = server_http.wait_for_health(url, timeout, _read_server_process_id(), key=key, models=models, row=row)
+    serving = server_http.wait_for_health(
+        url,
+        timeout,
+        _read_server_process_id(),
+        key=key,
+        models=models,
+        row=row,
+        model_bytes=parse_whole_number(options.get(BYTES, "0")) or 0,
+        report=_print_line,
+    )
     if not task:
         # The unit of an earlier version of the collection does not name the task.
         return serving
@@ -175,6 +188,12 @@ def _read_server_process_id() -> int | None:
     """Return the process ID of the server, which systemd gives to each command of a unit as MAINPID."""
     process = os.environ.get("MAINPID", "")
     return int(process) if process.isdecimal() else None
+
+
+def _wait_for_free_port(options: Options) -> str:
+    from . import port
+
+    return port.wait_for_free_port(options["endpoint"], options[REUSE], _parse_timeout(options), _print_line)
 
 
 def _stage_model(options: Options) -> str:
@@ -257,12 +276,14 @@ TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes"
 CPUS, CREDENTIAL, THREADS = "--cpus", "--credential", "--threads"
 UNIT, MODELS, ENGINE, ALIAS, TASK = "--unit", "--models", "--engine", "--alias", "--task"
 LIMIT, SLOT_BYTES, DIGEST, FILES = "--limit", "--slot-bytes", "--options", "--files"
+BYTES, REUSE = "--bytes", "--reuse"
 #: The hooks by name: positional arguments, required options, other options, and the function.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
-    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE, ALIAS, TASK), _wait_for_server),
+    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE, ALIAS, TASK, BYTES), _wait_for_server),
     "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _wait_until_idle),
     "save-slots": (("url", "folder"), (LIMIT, SLOT_BYTES, TIMEOUT), (CREDENTIAL,), _save_slots),
     "restore-slots": (("url", "folder"), (DIGEST, FILES, TIMEOUT), (CREDENTIAL,), _restore_slots),
+    "port": (("endpoint",), (REUSE, TIMEOUT), (), _wait_for_free_port),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage_model),
     "place": (("file",), (POLICY, NODES), (), _evict_misplaced_model_files),
     "rows": (("file",), (THREADS, NODES), (), _read_rows_onto_nodes),

@@ -18,11 +18,13 @@ from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
 from ..._errors import BadRequest, TuningError
+from ..._io.kernelfs import KernelFS
 from ..catalogue import LLAMA
+from .read_progress import measure_read_progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Optional
 
     from ..catalogue import EngineRow
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 #: The seconds between two requests, and the timeout of a health check.
 PAUSE_SECONDS = 0.2
 HEALTH_TIMEOUT = 5.0
+#: The seconds between two reports of how much of its model a server has read.
+REPORT_SECONDS = 10.0
 LARGEST_ANSWER = 1 << 20
 CONNECTION_REFUSED = "the connection is refused"
 #: The state that a router reports for a model in memory, and the status of its answers about another model.
@@ -47,21 +51,31 @@ def wait_for_health(
     key: str | None = None,
     models: Sequence[str] = (),
     row: EngineRow = LLAMA,
+    model_bytes: int = 0,
+    report: Callable[[str], None] | None = None,
 ) -> str:
     """Wait until a server serves and return a sentence with the time; stop as soon as ``server_process_id`` has ended.
 
     A router serves when all ``models`` are loaded, which it reports only to a client with a key. TuningError after the
     timeout, for an ended process, for a failed model, and for another program at the port.
+
+    ``report`` gets a line now and then with the share of ``model_bytes`` that the process has read.
     """
-    started_at = clock.monotonic()
+    started_at = reported_at = clock.monotonic()
     latest_state = CONNECTION_REFUSED
+    fs, processes = KernelFS(read_only=True), [server_process_id] if server_process_id else []
     while True:
         seconds_left = timeout - (clock.monotonic() - started_at)
+        progress = measure_read_progress(fs, processes, model_bytes)
         if seconds_left <= 0:
+            how_far = f"; {progress}" if progress else ""
             raise TuningError(
-                f"{url} does not serve after {timeout:g} s: {latest_state}. The journal of the unit says how far it "
-                "came; a large model needs more time."
+                f"{url} does not serve after {timeout:g} s: {latest_state}{how_far}. The journal of the unit shows the "
+                "start; a large model or a slow disk needs a longer start_timeout."
             )
+        if progress and report and clock.monotonic() - reported_at >= REPORT_SECONDS:
+            reported_at = clock.monotonic()
+            report(f"{url} does not serve yet: {progress}.")
         limit = min(seconds_left, HEALTH_TIMEOUT)
         status, text = send_get_request(url, "/health", limit)
         healthy = status == 200 and (_has_json_status(text) or not row.health_is_json)

@@ -22,6 +22,7 @@ from ..unit.refusals import read_keys_change_time, require_readable_files
 from ..unit.shared_host import read_free_memory_for_instance
 from . import arguments as server_arguments
 from . import probe, suffix_corpus, units
+from .capabilities import IK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +81,10 @@ class LlamaEngine(Engine):
         free = read_free_memory_for_instance(host, options, weights, held, before)
         service = planner.plan_instance(options, host, capabilities, model, draft, free, projector, adapters, more)
         service.files.update(_read_size_and_time_of_other_files(options))
+        if capabilities.engine == IK:
+            service.port_reuse = "port"
+        elif not capabilities.has_flag("--reuse-port"):
+            service.port_reuse = "address"
         return service
 
     def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:

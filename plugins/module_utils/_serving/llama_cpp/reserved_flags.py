@@ -41,7 +41,7 @@ OPTION_OF_PARAMETER = {
     "rpc": "draft_placement",
     **dict.fromkeys(SAMPLING_PARAMETERS, "sampling"),
 }
-SET_BY_COLLECTION = ("metrics", "slots_endpoint")
+SET_BY_COLLECTION = ("metrics", "slots_endpoint", "reuse_port")
 #: Parameters whose flag a user may add again, because each use of the flag overrides another value of a model file.
 NEVER_RESERVED = ("experts",)
 #: Parameters whose flags are reserved only where the plan sets these parameters.
@@ -115,6 +115,6 @@ def _normalize_flag(word: str) -> str:
 
 def _reserved_flag_message(parameter: str) -> str:
     if parameter in SET_BY_COLLECTION:
-        return "is always set by the collection, which needs it to watch the server. Leave it out."
+        return "is always set by the collection, which needs it to watch or to replace the server. Leave it out."
     option = OPTION_OF_PARAMETER.get(parameter, parameter)
     return f"is set by the plan. Leave it out, and use the option {option} of the instance."

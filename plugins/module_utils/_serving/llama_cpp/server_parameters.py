@@ -34,7 +34,8 @@ PARAMETERS = (
     *("adapters", "chat_template", "prompt_cache", "slot_files", "checkpoints", "threads", "threads_batch", "cpus"),
     *("numa", "load", "repack", "flash_attention", "cache_type_k", "cache_type_v", "batch", "ubatch", "experts", "mla"),
     *("attention_buffer", "fused_moe", *SAMPLING_PARAMETERS, "rpc_workers", "rpc_layers", "speculation"),
-    *(*DRAFT_PARAMETERS, *NGRAM_PARAMETERS, "suffix_corpus", "metrics", "slots_endpoint", "api_key_file", "extra"),
+    *(*DRAFT_PARAMETERS, *NGRAM_PARAMETERS, "suffix_corpus", "metrics", "slots_endpoint"),
+    *("reuse_port", "api_key_file", "extra"),
 )
 
 

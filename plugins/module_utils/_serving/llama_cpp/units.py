@@ -13,6 +13,7 @@ from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.unit_syntax import format_unit_command_line, quote_unit_word
 from ..catalogue import LLAMA
+from ..hooks.read_progress import count_model_bytes
 from ..options import router, rpc_endpoints
 from ..options.option_table import LOOPBACK
 from ..plan.cpu_assignment import GOMP, STRICT
@@ -76,8 +77,14 @@ def _build_server_unit_parts(
     parts.lines_before_start = [
         *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
         *_wait_for_workers_lines(service),
+        *_wait_for_port_lines(service),
     ]
-    parts.await_arguments = _hook_models_arguments(router.list_models_loaded_at_start(options))
+    # The models of a router are read by processes of their own.
+    model_bytes = 0 if options.models else count_model_bytes(service.files)
+    parts.await_arguments = [
+        *_hook_models_arguments(router.list_models_loaded_at_start(options)),
+        *(["--bytes", str(model_bytes)] if model_bytes else []),
+    ]
     parts.drain_arguments = _hook_models_arguments(options.models)
     parts.lines_after_start = [
         *slot_file_lines.restore_lines(service, programs),
@@ -163,6 +170,17 @@ def _wait_for_workers_lines(service: InstancePlan) -> list[str]:
         start_limits.compute_start_timeout(service),
     )
     return [f"ExecStartPre={format_unit_command_line(HOST_TOOL, reach)}"]
+
+
+def _wait_for_port_lines(service: InstancePlan) -> list[str]:
+    """Return the line that waits until ended connections of another engine's server no longer block the port."""
+    if not service.port_reuse:
+        return []
+    options = service.options
+    endpoint = unit_files.format_endpoint(options.host, options.port)
+    timeout = min(start_limits.LONGEST_PORT_WAIT, start_limits.compute_start_timeout(service))
+    words = host_tool_hook_arguments("port", endpoint, "--reuse", service.port_reuse, "--timeout", timeout)
+    return [f"ExecStartPre={format_unit_command_line(HOST_TOOL, words)}"]
 
 
 def _move_http_threads_lines(placement: Placement) -> list[str]:

@@ -153,7 +153,7 @@ class InstancePlan:
 
     __slots__ = (
         *("details", "draft_left_out_reason", "expect", "files", "mapped", "need", "options", "parameters"),
-        *("placement", "rate", "remarks", "rpc", "slot_bytes", "staged", "unit"),
+        *("placement", "port_reuse", "rate", "remarks", "rpc", "slot_bytes", "staged", "unit"),
     )
 
     def __init__(
@@ -189,6 +189,8 @@ class InstancePlan:
         self.expect = expect
         #: The bytes per second at which the server reads its files, for the start timeout; None where not known.
         self.rate: int | None = None
+        #: The socket option that the server sets for its port, "address" or "port"; "" for both, which never conflict.
+        self.port_reuse = ""
         #: Facts of this engine only, for the programs that ask or measure the instance.
         self.details: dict[str, Any] = {}
         self.remarks = list(remarks)

@@ -198,7 +198,7 @@ def _build_server_parameters(
         key: getattr(options, key) for key in (*PARAMETERS_NAMED_AS_OPTIONS, "cache_type_v")
     }
     server_parameters.update(router.build_router_parameters(options) if options.models else {"model": model.path})
-    server_parameters.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
+    server_parameters.update(metrics=True, slots_endpoint=True, reuse_port=True, speculation=list(speculation.kinds))
     if speculation.draft_max:
         server_parameters.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
         server_parameters["draft_model"] = draft.path if draft else None

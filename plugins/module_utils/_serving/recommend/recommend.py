@@ -17,10 +17,11 @@ from ..._io.web.download import require_disk_space
 from ..._models import model_source as sources
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.sizes import UNITS
+from ..catalogue import LLAMA
 from ..options.options import Options
 from ..options.unit_names import instance_unit_name
 from ..plan.free_memory import read_free_and_staged_memory
-from ..unit.installed import parse_unit_plan, read_instance_unit_texts
+from ..unit.installed import read_instance_unit_texts
 from ..unit.refusals import require_free_port
 from ..unit.shared_host import find_running_instances, list_memory_of_instance
 from . import host_variables, model_variables
@@ -81,12 +82,12 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     host = host_variables.make_recommended_host(fs)
     installed = read_instance_unit_texts(root)
     running_names = find_running_instances(list(installed))
-    ending_urls = [(parse_unit_plan(installed[name]) or {}).get("url", "") for name in running_names]
+    ending_units = [unit for name in running_names for unit in LLAMA.unit_names(name)]
     free = _read_memory_for_instances(host, requested[0], running_names)
     huge = free.thp != "never"
     for item in requested:
         require_candidate_fits_on_host(host, free, item.make_candidate({}), item.model_request)
-    candidates, services = _plan_instances_of_requests(host, free, requested, request, ending_urls)
+    candidates, services = _plan_instances_of_requests(host, free, requested, request, ending_units)
     notes = [_remove_draft_left_out_by_plan(candidate, service) for candidate, service in zip(candidates, services)]
     drafts = {candidate.draft.path for candidate in candidates if candidate.draft}
     files = list({file.path: file for item in requested for file in item.list_files_to_fetch(drafts)}.values())
@@ -153,12 +154,12 @@ def _read_memory_for_instances(host: Host, item: RequestedModel, running_names: 
 
 
 def _plan_instances_of_requests(
-    host: Host, free: FreeMemory, requested: Sequence[RequestedModel], request: Request, ending_urls: Sequence[str]
+    host: Host, free: FreeMemory, requested: Sequence[RequestedModel], request: Request, ending_units: Sequence[str]
 ) -> tuple[list[Candidate], list[InstancePlan]]:
     """Return the instances and their plans: an instance for each model, or a single model's instance on each socket."""
     huge = {"hugepages": "thp"} if free.thp != "never" else {}
     names = _choose_instance_names([item.model.path for item in requested])
-    ports = _find_free_ports(request.port, ending_urls)
+    ports = _find_free_ports(host.fs, request.port, ending_units)
     sockets = host.topology.sockets
     if len(requested) > 1:
         candidates = [
@@ -176,7 +177,9 @@ def _plan_instances_of_requests(
             services = []
         if services and all(candidate.has_largest_context for candidate in candidates):
             return candidates, services
-    alone = item.make_candidate({"name": names[0], "port": next(_find_free_ports(request.port, ending_urls)), **huge})
+    alone = item.make_candidate(
+        {"name": names[0], "port": next(_find_free_ports(host.fs, request.port, ending_units)), **huge}
+    )
     return [alone], choose_best_levels_that_fit(host, free, [alone])
 
 
@@ -197,12 +200,12 @@ def _choose_instance_names(paths: Sequence[str]) -> list[str]:
     return names
 
 
-def _find_free_ports(first_port: int, ending_urls: Sequence[str]) -> Iterator[int]:
+def _find_free_ports(fs: KernelFS, first_port: int, ending_units: Sequence[str]) -> Iterator[int]:
     """Yield free ports; the ports of running instances count as free, because site.yml replaces the instances."""
     for port in range(first_port, min(first_port + PORTS_TRIED, LAST_PORT + 1)):
         options = Options.parse({"name": "port", "binary": "/port", "model": "/port", "port": port})
         try:
-            require_free_port(options, ending_urls)
+            require_free_port(fs, options, ending_units)
         except BadRequest:
             continue
         yield port

@@ -17,8 +17,9 @@ from ..._drift.verdict import DRIFT, OK, Verdict, unreadable_address_verdict
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
-from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins_of_unit, read_unit_properties
+from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins_of_unit, read_unit_properties, unit_state
 from ..catalogue import LLAMA
+from ..hooks.read_progress import describe_start_of_unit
 from ..options.unit_names import WORKER_UNIT
 from .installed import (
     is_unchanged_since_digest,
@@ -45,7 +46,7 @@ DROP_INS_ADDED = "somebody has added drop-ins, so the unit does not run as plann
 FILE_REMOVED = "the unit file is missing, although the link that starts the unit or the unit of its draft still exists"
 NOT_INSTALLED = "the inventory wants this instance, which is not on this host"
 NO_DIGEST = "an earlier version of the collection wrote the unit file, without a digest"
-CHANGING_STATE = "the unit is being started or stopped; check again"
+CHANGING_STATE = "{}; check again"
 
 
 def check_settings_and_units(
@@ -110,7 +111,9 @@ def _judge_unit(
             _judge_loaded_files(unit, text, replaced),
             _judge_state(unit, "enabled", properties.get("UnitFileState", ""), unknown),
         ]
-    state = properties.get("ActiveState", "")
+    state = unit_state(properties)
+    if state in BETWEEN_STATES:
+        return [*verdicts, _build_changing_state_verdict(unit, text, state, root)]
     needs_reload = state == "active" and properties.get("NeedDaemonReload") == "yes"
     return [*verdicts, _judge_state(unit, "active", OLD if needs_reload else state, unknown)]
 
@@ -148,14 +151,19 @@ def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None) -> Ver
     return _build_unit_verdict(unit, "loaded", PLANNED, ", ".join(replaced) or PLANNED, reason)
 
 
+def _build_changing_state_verdict(unit: str, text: str, state: str, root: str) -> Verdict:
+    """Return the verdict on a unit that systemd is starting or stopping, with how much of its model it has read."""
+    is_starting = state == "activating"
+    sentence = describe_start_of_unit(unit, parse_unit_plan(text), root) if is_starting else f"{unit} is being stopped"
+    verdict = unreadable_address_verdict("", f"llama:{unit}/active", CHANGING_STATE.format(sentence))
+    verdict.found = state
+    return verdict
+
+
 def _judge_state(unit: str, kind: str, state: str, unknown_reason: str) -> Verdict:
     address = f"llama:{unit}/{kind}"
     if not state:
         return unreadable_address_verdict("", address, unknown_reason or "systemd does not know it")
-    if state in BETWEEN_STATES:
-        verdict = unreadable_address_verdict("", address, CHANGING_STATE)
-        verdict.found = state
-        return verdict
     is_about_boot = kind == "enabled"
     verdict = _build_unit_verdict(unit, kind, kind, state, "" if is_about_boot else f"'journalctl -u {unit}' says why")
     # The state of now says nothing about the next boot, and whether a unit is enabled says nothing about now.

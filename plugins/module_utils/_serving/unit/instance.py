@@ -40,6 +40,7 @@ STATE_FOLDER = "\nStateDirectory="
 LINES_WITHOUT_RESTART = re.compile(
     rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
     rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|"
+    rf"ExecStartPre={re.escape(HOST_TOOL)} llama port .*|"
     rf"ExecStartPost=\+?{re.escape(HOST_TOOL)} llama await .*)(?:=.*)?"
 )
 
@@ -116,6 +117,14 @@ class Instance(ManagedUnits, UnitFiles):
             wanted[unit_property_address(PREFIX, name, "active")] = "active" if is_wanted else None
         wanted[unit_property_address(PREFIX, self.main_unit, "enabled")] = "enabled" if self.files else None
         return wanted
+
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Return whether two values are equal. A unit that is being started counts as active.
+
+        Before the first change, a run has waited for such units; check mode does not wait.
+        """
+        is_starting = wanted == "active" and found == "activating"
+        return is_starting or super().values_equal(address, wanted, found)
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Write, remove, stop and start units, and remove the staged copies that no unit needs any more."""

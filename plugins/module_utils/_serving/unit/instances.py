@@ -11,12 +11,19 @@ from functools import partial
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
+from ..._knobs.managed_units import BETWEEN_STATES
+from ..hooks.read_progress import describe_start_of_unit
 from . import read_speed, start_first, start_limits, systemd_verify
 from .installed import list_installed_instances, parse_unit_plan, read_instance_unit_texts
 from .instance import Instance, PlanReport, needs_restart_for_new_text
 from .pending import NOTHING_PENDING, Pending
 from .refusals import Refusals, require_distinct_names_and_ports, require_free_port, require_known_user
-from .shared_host import find_running_instances, list_memory_of_instance, plan_instance_among_others
+from .shared_host import (
+    list_memory_of_instance,
+    plan_instance_among_others,
+    read_instance_states,
+    wait_for_changing_units,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +79,7 @@ def build_knobs(
     for options, request in parsed_requests:
         capabilities = servers.get(options.binary)
         with refusals.collect_error_of_block(options.name):
-            require_free_port(options, planner.list_urls_of_ending_instances(options.name) if planner else [])
+            require_free_port(host.fs, options, planner.list_ending_units(options.name) if planner else [])
         with refusals.collect_error_of_block(options.name):
             if planner and capabilities and pending.can_plan_with_models(engine.list_model_paths(options)):
                 knob = planner.plan_instance_knob(options, request, capabilities)
@@ -80,6 +87,8 @@ def build_knobs(
             else:
                 engine.require_valid_files(options, pending.files)
     refusals.raise_collected_errors()
+    if planner and not host.fs.read_only:
+        wait_for_changing_units(planner.changing_services)
     return [*knobs, PlanReport(planner.services if planner else [])]
 
 
@@ -154,13 +163,17 @@ class Planner:
         self.removed_names = [name for name, text in not_requested.items() if purge.should_remove_instance(text)]
         staying = [parse_unit_plan(text) for name, text in not_requested.items() if name not in self.removed_names]
         self._staying = [plan for plan in staying if plan]
-        self._running = find_running_instances([*self.removed_names, *self._names], engine.row)
+        self._states = read_instance_states([*self.removed_names, *self._names], engine.row)
+        #: Names of instances that run, those included that systemd is starting or stopping at this moment.
+        self._running = [name for name, state in self._states.items() if state in ("active", *BETWEEN_STATES)]
+        #: Instances that systemd is starting or stopping, and that need no restart.
+        self.changing_services: list[InstancePlan] = []
         self._held = {name: list(list_memory_of_instance(host, name, engine.row)) for name in self._running}
 
-    def list_urls_of_ending_instances(self, name: str) -> list[str]:
-        """Return the URLs of removed instances, and of the running version of this one; "" for an unknown URL."""
+    def list_ending_units(self, name: str) -> list[str]:
+        """Return the units of removed instances, and of the running version of this one."""
         ending = [other for other in self._running if other in self.removed_names or other == name]
-        return [(parse_unit_plan(self._installed.get(other, "")) or {}).get("url", "") for other in ending]
+        return [unit for other in ending for unit in self.engine.row.unit_names(other)]
 
     def plan_instance_knob(
         self, options: OptionTable, request: Mapping[str, Any], capabilities: Any
@@ -190,7 +203,15 @@ class Planner:
                 largest = max(service.files, key=lambda path: service.files[path][0])
                 service.rate = start_limits.choose_read_rate_for_speed(read_speed.measure_direct_read_speed(largest))
             files = engine.render_units(service, arguments, *loaded_files)
-        if is_restart and options.update_order == "start_first":
+        if self._states[options.name] in BETWEEN_STATES:
+            progress = describe_start_of_unit(service.unit, parse_unit_plan(text_before or ""))
+            if is_restart:
+                service.remarks.append(f"{progress}. It is stopped, because the instance changes.")
+            elif self.host.fs.read_only:
+                service.remarks.append(f"{progress}. A run that is no check waits until it serves.")
+            else:
+                self.changing_services.append(service)
+        elif is_restart and options.update_order == "start_first":
             start_proof = self._make_function_to_start_first(request, service, capabilities, text_before)
         service.remarks += start_limits.list_slow_start_remarks(service)
         self.services.append(service)

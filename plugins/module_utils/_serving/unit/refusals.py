@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from ..._errors import BadRequest, TuningError
 from ..._io import sandbox
 from ..._io.path_visibility import find_access_barrier
+from ..._kernel import tcp_sockets
 from ..hooks import keys
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
+    from ..._io.kernelfs import KernelFS
     from ..._io.sandbox import Hardening
     from ..options.option_table import OptionTable
 
@@ -171,10 +173,11 @@ def _require_user(name: str) -> pwd.struct_passwd:
         raise BadRequest(f"There is no user {name}. Make one, or leave user out.") from None
 
 
-def require_free_port(options: OptionTable, ending_urls: Collection[str]) -> None:
-    """Raise BadRequest when another program listens at the port of an instance.
+def require_free_port(fs: KernelFS, options: OptionTable, ending_units: Collection[str]) -> None:
+    """Raise BadRequest when another program has the port of an instance.
 
-    ``ending_urls`` are the URLs of running instances that end before the start of this one; "" for an unknown URL.
+    ``ending_units`` are units that end before the start of the instance: their processes, which are found by their
+    control groups, may have the port. Connections that have ended do not count, because a start waits for them.
     """
     # Imported here because most runs of the engine open no socket.
     import errno
@@ -188,7 +191,7 @@ def require_free_port(options: OptionTable, ending_urls: Collection[str]) -> Non
             probe.bind((options.host, options.port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                if any(url.rpartition(":")[2] in ("", str(options.port)) for url in ending_urls):
+                if not _has_foreign_socket(fs, options, ending_units):
                     return
                 raise BadRequest(
                     f"port {options.port} of {options.host} is taken by another program; 'ss -ltnp' shows which. "
@@ -196,3 +199,12 @@ def require_free_port(options: OptionTable, ending_urls: Collection[str]) -> Non
                 ) from None
             reason = os.strerror(error.errno or 0)
             raise BadRequest(f"host {options.host}: {reason}. Give an address of this host.") from None
+
+
+def _has_foreign_socket(fs: KernelFS, options: OptionTable, units: Collection[str]) -> bool:
+    """Return whether a program other than the processes of ``units`` has a socket at the port of an instance."""
+    try:
+        inodes = tcp_sockets.list_socket_inodes_at_port(fs, options.host, options.port)
+    except TuningError:
+        return True
+    return bool(inodes - tcp_sockets.list_socket_inodes_of_units(fs, units))

@@ -8,16 +8,18 @@ it.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 
-from ..._errors import BadRequest
+from ..._errors import BadRequest, TuningError
 from ..._kernel import numa_maps
 from ..._kernel.cgroups import list_processes
 from ..._kernel.hugepages import default_page_kb
-from ..._knobs.managed_units import read_unit_properties
+from ..._knobs.managed_units import BETWEEN_STATES, read_unit_properties, unit_state
 from ..._notation.cpulist import format_cpulist
 from ..catalogue import LLAMA
 from ..plan import free_memory
+from . import start_limits
 from .refusals import device_and_inode, require_matching_file_placement
 
 TYPE_CHECKING = False
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from ..plan.free_memory import FreeMemory
     from ..plan.instance_plan import InstancePlan
     from .engine import Engine, HeldMemory
+
+
+#: The seconds between two looks at a unit that is being started.
+PAUSE_SECONDS = 0.5
 
 
 def plan_instance_among_others(
@@ -81,16 +87,38 @@ def read_free_memory_for_instance(
 
 
 def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
+    """Return the instances that run, those included that systemd is starting or stopping at this moment."""
+    states = read_instance_states(names, row)
+    return [name for name in names if states[name] in ("active", *BETWEEN_STATES)]
+
+
+def read_instance_states(names: Sequence[str], row: EngineRow = LLAMA) -> dict[str, str]:
+    """Return the state of the unit of each instance, as unit_state does."""
     properties = read_unit_properties([row.unit_name(name) for name in names]) if names else {}
-    return [name for name in names if properties.get(row.unit_name(name), {}).get("ActiveState") == "active"]
+    return {name: unit_state(properties.get(row.unit_name(name), {})) for name in names}
+
+
+def wait_for_changing_units(services: Sequence[InstancePlan], clock: Any = time) -> None:
+    """Wait until systemd has started or stopped the units of these instances, for as long as systemd itself waits.
+
+    A unit that fails in this time is not waited for any longer. TuningError for a unit that takes longer.
+    """
+    for service in services:
+        limit = start_limits.compute_longest_failing_start_cycle(service)
+        until = clock.monotonic() + limit
+        while unit_state(read_unit_properties([service.unit]).get(service.unit, {})) in BETWEEN_STATES:
+            if clock.monotonic() > until:
+                raise TuningError(
+                    f"{service.unit} has not started after {limit} s. 'systemctl list-jobs' and 'journalctl -u "
+                    f"{service.unit}' say what it waits for."
+                )
+            clock.sleep(PAUSE_SECONDS)
 
 
 def list_memory_of_instance(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[HeldMemory]:
-    """Yield the memory of each process of a running instance and of its draft."""
-    first, *more = row.unit_names(name)
-    yield from _list_memory_of_unit(host, first)
-    for unit in more:
-        with suppress(BadRequest):  # Most instances have no draft.
+    """Yield the memory of each process of an instance and of its draft, also while the server reads its model."""
+    for unit in row.unit_names(name):
+        with suppress(BadRequest):  # Most instances have no draft, and a unit whose start is queued has no process.
             yield from _list_memory_of_unit(host, unit)
 
 

@@ -5,8 +5,16 @@
 
 systemd gives up when a unit started more often than StartLimitBurst within StartLimitIntervalSec. A server that fails
 at the end of reading a large model starts seldom: within a short interval it never starts often enough, and the model
-would be read for ever. So the interval has room for that many starts of the longest duration. Source: systemd.unit(5);
-ratelimit_below() in src/basic/ratelimit.c of systemd.
+would be read for ever. So the interval has room for that many starts of the longest duration.
+
+A server that fails at once must be started for longer than a minute, because much of what makes a start fail ends by
+itself within a minute, such as connections in TIME_WAIT or memory that an ended process gives back. So the defaults of
+restart_limit and restart_seconds give 15 pauses of 5 seconds. The pauses have the same length: with RestartSteps of
+systemd they would grow with every restart since the last start by hand, so that the fifth crash within a year would be
+followed by the longest pause.
+
+Source: systemd.unit(5), systemd.service(5); ratelimit_below() in src/basic/ratelimit.c and flush_n_restarts in
+src/core/service.c of systemd.
 """
 
 from __future__ import annotations
@@ -23,6 +31,8 @@ LEAST_SECONDS = 300
 READ_RATES = (50_000_000, 20_000_000, 10_000_000, 5_000_000, 2_000_000, 1_000_000)
 #: systemd gives each step this much more time than the hook that waits, so that the message of the hook comes first.
 MARGIN = 30
+#: The seconds for which a start waits at most for connections that ended at its port: Linux keeps them for 60.
+LONGEST_PORT_WAIT = 75
 
 
 def compute_start_timeout(service: InstancePlan) -> int:
@@ -48,7 +58,8 @@ def compute_longest_failing_start_cycle(service: InstancePlan) -> int:
     # page cache takes no more than seconds.
     reads = 2 if service.staged or service.placement.policy == "rows" else 1
     stop = options.drain_timeout + options.stop_timeout
-    return int(reads * (compute_start_timeout(service) + MARGIN) + MARGIN + stop + options.restart_seconds)
+    port_wait = LONGEST_PORT_WAIT if service.port_reuse else 0
+    return int(reads * (compute_start_timeout(service) + MARGIN) + MARGIN + port_wait + stop + options.restart_seconds)
 
 
 def compute_start_limit_interval(service: InstancePlan) -> int:

@@ -95,8 +95,11 @@ def render_server_unit_by_path(
 
 
 def server_url_on_this_host(options: OptionTable) -> str:
-    host = LOOPBACK_BY_WILDCARD.get(options.host, options.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{options.port}"
+    return f"http://{format_endpoint(LOOPBACK_BY_WILDCARD.get(options.host, options.host), options.port)}"
+
+
+def format_endpoint(host: str, port: int) -> str:
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts) -> str:

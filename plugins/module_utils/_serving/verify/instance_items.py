@@ -12,11 +12,12 @@ import time
 
 from ..._drift.next_step import stopped_unit_advice
 from ..._errors import TuningError
-from ..._knobs.managed_units import read_unit_properties
+from ..._knobs.managed_units import BETWEEN_STATES, read_unit_properties, unit_state
 from ..._verify.checklist_items import NOT_CONFIGURED, OK, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import ServiceWatch
 from ..catalogue import ENGINES, LLAMA
 from ..hooks import keys, server_http
+from ..hooks.read_progress import describe_start_of_unit
 from ..unit.installed import list_installed_instances, list_replaced_files, write_unit_again_message
 from . import jitter, silent_unit_items
 from . import trial as trials
@@ -134,12 +135,13 @@ def build_serving_item(name: str, plan: Plan) -> Item:
     """Return the item on whether the unit of an instance is active and its server serves."""
     unit = plan["unit"]
     try:
-        state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
+        state = unit_state(read_unit_properties([unit]).get(unit, {})) or "unknown to systemd"
         status, text = server_http.send_get_request(plan["url"], "/health", server_http.HEALTH_TIMEOUT)
     except TuningError as error:
         return build_item("service", name, UNKNOWN, str(error))
-    if state == "activating" or (state == "active" and status == 503):
-        return build_item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", state)
+    if state in BETWEEN_STATES or (state == "active" and status == 503):
+        how_far = f"{unit} is being stopped" if state == "deactivating" else describe_start_of_unit(unit, plan)
+        return build_item("service", name, UNKNOWN, f"{how_far}. Ask again when it serves.", state)
     if state != "active":
         return build_item("service", name, WRONG, f"{unit} is {state}. {stopped_unit_advice(unit)}", state)
     if status != 200:

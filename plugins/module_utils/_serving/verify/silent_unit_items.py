@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..._drift.next_step import stopped_unit_advice
 from ..._errors import TuningError
-from ..._knobs.managed_units import read_unit_properties
+from ..._knobs.managed_units import BETWEEN_STATES, read_unit_properties, unit_state
 from ..._verify.checklist_items import OK, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import ServiceWatch
 from ..options.unit_names import WORKER_UNIT as UNIT
@@ -78,9 +78,11 @@ def judge_unit_placement(
 
 def _build_running_item(name: str, unit: str, role: str, changed_files: list[str]) -> Item:
     try:
-        state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
+        state = unit_state(read_unit_properties([unit]).get(unit, {})) or "unknown to systemd"
     except TuningError as error:
         return build_item("service", name, UNKNOWN, str(error))
+    if state in BETWEEN_STATES:
+        return build_item("service", name, UNKNOWN, f"{unit} is {state}. Ask again when it is active.", state)
     if state != "active":
         sentence = f"{unit} is {state}, so that the server that uses this unit is down too. {stopped_unit_advice(unit)}"
         return build_item("service", name, WRONG, sentence, state)

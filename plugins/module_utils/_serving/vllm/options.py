@@ -22,7 +22,6 @@ CLIENT_PATTERN = re.compile(r"[0-9a-fA-F.:]+(?:/[0-9]{1,3})?\Z")
 HOME_FOLDERS = ("/root/", "/home/", "/run/user/")
 FIELDS = {
     **COMMON_FIELDS,
-    "restart_seconds": Field("int", 5, low=0),
     "stop_timeout": Field("int", 30, low=1),
     "folder": Field("path"),
     "model": Field("path", required=True),

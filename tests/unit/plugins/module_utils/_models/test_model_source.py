@@ -161,7 +161,7 @@ def recommended(server: Server, root: Path, *names: str, **more: Any) -> dict[st
 
 @pytest.fixture(autouse=True)
 def all_ports_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recommending, "require_free_port", lambda options, ours: None)
+    monkeypatch.setattr(recommending, "require_free_port", lambda fs, options, units: None)
 
 
 @pytest.fixture

@@ -86,8 +86,15 @@ def test_every_want_is_asked_of_every_server() -> None:
         *FILES,
         "draft_cache_type_k",
         "draft_cache_type_v",
-        *("mla", "attention_buffer", "fused_moe", "suffix_corpus", "slot_files"),
+        *("mla", "attention_buffer", "fused_moe", "suffix_corpus", "slot_files", "reuse_port"),
     }
+
+
+def test_a_server_shares_the_options_of_its_port_with_either_engine() -> None:
+    """So that it can follow a server of the other one at its port; the server of ik_llama.cpp has no such flag."""
+    flags = {name: arguments(server(name), reuse_port=True) for name in SERVERS}
+    assert {flag for name, flag in flags.items() if server(name).engine == IK} == {""}
+    assert {flag for name, flag in flags.items() if server(name).engine != IK} == {"--reuse-port"}
 
 
 @pytest.mark.parametrize("name", SERVERS)

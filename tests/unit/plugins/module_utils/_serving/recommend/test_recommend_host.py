@@ -116,5 +116,5 @@ def test_ports_that_others_have(models: dict[str, str], tmp_path: Path, monkeypa
     assert "port: other programs have all ports from 8080 on" in refused(sized("9754"), models["dense 8B"], tmp_path)
 
 
-def _taken(options: object, ours: object) -> None:
+def _taken(fs: object, options: object, ours: object) -> None:
     raise BadRequest("taken.")

@@ -15,6 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import format_finding_with_step
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import read_progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks.read_progress import ReadProgress
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift, installed
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
@@ -145,11 +147,34 @@ def test_a_unit_of_a_package_is_not_ours(systemd: Systemd) -> None:
     assert wrong(systemd) == []
 
 
-@pytest.mark.parametrize("word", ["activating", "deactivating"])
-def test_one_that_is_between(systemd: Systemd, word: str) -> None:
+@pytest.mark.parametrize(("word", "doing"), [("activating", "started"), ("deactivating", "stopped")])
+def test_one_that_is_between(systemd: Systemd, word: str, doing: str) -> None:
     systemd.active[MAIN] = word
     found = only(systemd)
-    assert (found.status, found.reason, found.found, found.repair) == ("unknown", drift.CHANGING_STATE, word, "")
+    reason = f"{MAIN} is being {doing}; check again"
+    assert (found.status, found.reason, found.found, found.repair) == ("unknown", reason, word, "")
+
+
+def test_one_whose_start_is_queued_is_being_started(systemd: Systemd) -> None:
+    """As after a boot, while the settings of the host are applied."""
+    systemd.active[MAIN] = "inactive"
+    systemd.jobs.add(MAIN)
+    assert (only(systemd).status, only(systemd).found) == ("unknown", "activating")
+
+
+def test_how_much_of_its_model_it_has_read(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    systemd.active[MAIN] = "activating"
+    monkeypatch.setattr(read_progress, "list_processes", lambda fs, unit: [1])
+    monkeypatch.setattr(read_progress, "measure_read_progress", lambda fs, ids, size: ReadProgress(0.43, 120))
+    assert only(systemd).reason == (
+        f"{MAIN} is being started: it has read 43 % of its model, about 2 min left; check again"
+    )
+
+
+def test_one_that_fails_at_each_start_is_drift(systemd: Systemd) -> None:
+    systemd.active[MAIN], systemd.substates[MAIN] = "activating", "auto-restart"
+    found = only(systemd)
+    assert (found.status, found.found, found.repair) == ("drift", "auto-restart", "sovereign.epyc.site --tags llama")
 
 
 def test_a_systemd_that_does_not_answer(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,3 +212,26 @@ def test_copies_on_a_hugetlbfs_go_with_the_instance_that_staged_them(systemd: Sy
     run(systemd, {MAIN: text})
     run(systemd, {MAIN: f"{text}Environment=A=1\n"})
     assert copies[0].exists()
+
+
+def test_a_unit_that_is_being_started_is_as_wanted(systemd: Systemd) -> None:
+    """The planner has waited for it; so check mode announces no change, and a run starts nothing twice."""
+    run(systemd, {MAIN: "one"})
+    systemd.active[MAIN] = "activating"
+    systemd.asked()
+    assert run(systemd, {MAIN: "one"}).changes == [] and not [call for call in systemd.asked() if "start" in call]
+    systemd.jobs.add(MAIN)
+    systemd.active[MAIN] = "inactive"
+    assert run(systemd, {MAIN: "one"}, check=True).changes == []
+
+
+def test_a_unit_that_fails_at_each_start_is_started_with_a_new_count(systemd: Systemd) -> None:
+    run(systemd, {MAIN: "one"})
+    systemd.active[MAIN], systemd.substates[MAIN] = "activating", "auto-restart"
+    systemd.asked()
+    (change,) = run(systemd, {MAIN: "one"}, check=True).changes
+    assert (change.before, change.after) == ("auto-restart", "active")
+    systemd.asked()
+    run(systemd, {MAIN: "one"})
+    calls = [call for call in systemd.asked() if "show" not in call]
+    assert calls[:2] == [f"reset-failed {MAIN}", f"restart {MAIN}"]

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import sandbox, textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import tcp_sockets
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
@@ -38,6 +40,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import se
 
 ASKED = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/model.gguf"}
 GIB = 1 << 30
+FS = KernelFS(read_only=True)
 
 
 @pytest.fixture(autouse=True)
@@ -58,20 +61,34 @@ def port() -> Iterator[int]:
 
 def test_a_port_that_another_has_is_refused(port: int) -> None:
     with pytest.raises(BadRequest, match=rf"port {port} of 127\.0\.0\.1 is taken by another program; 'ss -ltnp'"):
-        refusals.require_free_port(Options.parse({**ASKED, "port": port}), [])
+        refusals.require_free_port(FS, Options.parse({**ASKED, "port": port}), [])
 
 
-def test_the_port_of_a_running_instance_that_ends_before_is_free(port: int) -> None:
+def test_the_port_of_a_unit_that_ends_before_is_free(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has the port is known by the control group of the process, not by what a unit says of itself."""
+    processes = {"llama-chat.service": [os.getpid()], "llama-other.service": [os.getppid()]}
+    monkeypatch.setattr(tcp_sockets, "list_processes", lambda fs, unit: processes[unit])
     options = Options.parse({**ASKED, "port": port})
-    refusals.require_free_port(options, [f"http://127.0.0.1:{port}"])
-    refusals.require_free_port(options, [""])
+    refusals.require_free_port(FS, options, list(processes))
     with pytest.raises(BadRequest, match="is taken by another program"):
-        refusals.require_free_port(options, [f"http://127.0.0.1:1{port}"])
+        refusals.require_free_port(FS, options, ["llama-other.service"])
+
+
+def test_a_port_at_which_only_ended_connections_are_left_is_free(port: int) -> None:
+    """A start waits for them; see the hook port."""
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        ended = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", ended)):
+            server.accept()[0].close()
+    refusals.require_free_port(FS, Options.parse({**ASKED, "port": ended}), [])
 
 
 def test_an_address_of_another_host_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"host 192\.0\.2\.1: .* Give an address of this host\."):
-        refusals.require_free_port(Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), [])
+        refusals.require_free_port(FS, Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), [])
 
 
 @pytest.mark.parametrize(
@@ -123,6 +140,7 @@ class Tries:
         self.server.files = {"/opt/llama-server": [1, 1]}
         self.tried: list[str] = []
         self.active = "active"
+        self.check = True
         self.said = CommandResult(0, "", "")
         self.model = ggufs.written(root / "m.gguf", 144)
         self.keys = root / "keys"
@@ -131,7 +149,7 @@ class Tries:
         put(planning, "read_unit_properties", lambda names: {name: {"ActiveState": self.active} for name in names})
         put(instances, "list_memory_of_instance", lambda host, name, row: [])
         put(instances, "plan_instance_among_others", lambda engine, host, options, *others: self.planned(options))
-        put(instances, "require_free_port", lambda options, urls: None)
+        put(instances, "require_free_port", lambda fs, options, units: None)
         put(probe, "probe_capabilities", lambda binary, walls: self.server)
         put(probe, "require_accepted_arguments", lambda binary, arguments, walls, folders: self.tried.append("dry run"))
         put(probe, "try_to_compute_one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
@@ -146,7 +164,7 @@ class Tries:
         """Plan it again; return the knobs, and have ``tried`` hold what was tried."""
         self.tried = []
         one = {"name": "chat", "binary": "/opt/llama-server", "model": self.model.path, "port": 8080}
-        host = Host(KernelFS(str(self.root), read_only=True))
+        host = Host(KernelFS(str(self.root), read_only=self.check))
         every = [{**one, **asked}, *({**one, **other} for other in more)]
         return instances.build_knobs(LlamaEngine(), host, every, Purge(), str(self.root))
 
@@ -180,6 +198,47 @@ def test_what_runs_is_tried_only_before_it_is_started_again(tries: Tries) -> Non
     tries.active = "failed"
     tries.knobs()
     assert tries.tried == ALL, "it does not run"
+
+
+def test_an_instance_that_is_being_started_is_waited_for(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries.install()
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        tries.active = "active" if len(pauses) == 3 else tries.active
+
+    monkeypatch.setattr(planning.time, "sleep", sleep)
+    monkeypatch.setattr(instances, "require_host_tool", lambda root: None)
+    monkeypatch.setattr(instances, "describe_start_of_unit", lambda unit, plan: f"{unit} is being started")
+    tries.active = "activating"
+    (knob, dummy) = tries.knobs()
+    told = "llama-chat.service is being started. A run that is no check waits until it serves."
+    assert (knob.list_remarks(), pauses, tries.tried) == ([told], [], [])
+    tries.check = False
+    (knob, dummy) = tries.knobs()
+    assert (knob.list_remarks(), len(pauses), tries.tried) == ([], 3, [])
+
+
+def test_an_instance_that_changes_while_it_is_started_is_not_waited_for(
+    tries: Tries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries.install()
+    monkeypatch.setattr(instances, "require_host_tool", lambda root: None)
+    monkeypatch.setattr(instances, "describe_start_of_unit", lambda unit, plan: f"{unit} is being started")
+    tries.active, tries.check = "activating", False
+    (knob, dummy) = tries.knobs(port=8081)
+    assert "llama-chat.service is being started. It is stopped, because the instance changes." in knob.list_remarks()
+
+
+def test_a_start_that_never_ends_is_an_error(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries.active = "activating"
+    clock = SimpleNamespace(now=0.0)
+    clock.monotonic = lambda: clock.now
+    clock.sleep = lambda seconds: setattr(clock, "now", clock.now + 100)
+    plan = tries.planned(Options.parse({**ASKED, "port": 8080}))
+    with pytest.raises(TuningError, match=r"llama-chat\.service has not started after \d+ s\. 'systemctl list-jobs'"):
+        planning.wait_for_changing_units([plan], clock)
 
 
 def test_of_each_binary_one_token_is_enough(tries: Tries) -> None:

@@ -58,6 +58,19 @@ def test_a_start_that_fails_late_is_counted(size: int, options: dict[str, Any]) 
     assert not gives_up(text, 2 * late), "one that serves for as long as that is started again"
 
 
+def test_a_start_that_fails_at_once_is_repeated_for_more_than_a_minute() -> None:
+    """As long as an ended connection can block a port."""
+    text = unit_texts.render_llama_units(sized(GB), [])["/etc/systemd/system/llama-chat.service"]
+    assert (seconds(text, "StartLimitBurst") - 1) * seconds(text, "RestartSec") >= 75
+
+
+def test_the_wait_for_a_port_counts() -> None:
+    one = sized(GB)
+    before = start_limits.compute_longest_failing_start_cycle(one)
+    one.port_reuse = "port"
+    assert start_limits.compute_longest_failing_start_cycle(one) == before + start_limits.LONGEST_PORT_WAIT
+
+
 @pytest.mark.parametrize(("size", "expected"), [(10**8, 302), (8 * GB, 460), (70 * GB, 1700), (670 * GB, 13700)])
 def test_a_large_model_has_more_time(size: int, expected: int) -> None:
     assert start_limits.compute_start_timeout(sized(size)) == expected
@@ -70,8 +83,10 @@ def test_a_large_model_has_more_time(size: int, expected: int) -> None:
 def test_an_interval_that_is_too_short_is_told() -> None:
     assert start_limits.list_slow_start_remarks(sized(GB)) == []
     (remark,) = start_limits.list_slow_start_remarks(sized(670 * GB, restart_limit_seconds=300))
-    assert remark.startswith("restart_limit_seconds 300: 5 starts that fail late take up to 69135 s, so a server that")
-    assert start_limits.list_slow_start_remarks(sized(670 * GB, restart_limit_seconds=69135)) == []
+    assert remark.startswith(
+        "restart_limit_seconds 300: 16 starts that fail late take up to 221280 s, so a server that"
+    )
+    assert start_limits.list_slow_start_remarks(sized(670 * GB, restart_limit_seconds=221280)) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@
 The host is a container on the CPU of this machine. site.yml starts a real llama-server with a real small model there,
 benchmark.yml measures its speed, and ablation.yml measures which options pay. The plain server is the arm `stock` of
 the ablation: the same service without options for its computation. A figure is the median over the rounds of the
-confirmation. Afterwards build/bench-llama has the documents of both runs and their pages.
+confirmation. Afterwards build/bench-llama has the documents of both runs and their pages. Last, the server is restarted
+with and without slot files, and a client waits for the first token of a prompt of 8,000 tokens.
 
 Run as `make bench-llama`, as root, on a machine that does nothing else. Exit code 1 when a figure misses its bar.
 """
@@ -29,6 +30,7 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import ablation_headline
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
+from tools.bench.llama_restarts import measure_restarts
 from tools.bench.measurement import run_measurement
 from vepyc import VepycError
 from vepyc.container import running_container
@@ -36,6 +38,8 @@ from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_wide_model
 from vepyc.playbook_runs import clean_environment, quick_ansible_variables
 
+#: What this program measures: speed over a plain server, and the wait for a token after a restart.
+PARTS = ("gains", "restarts")
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "build/bench-llama"
 BUILD, MODELS = "/opt/built", "/srv/models"
@@ -71,6 +75,23 @@ def run_measuring_playbook(inventory: Path, kind: str, **options: Any) -> Path:
     return document
 
 
+def measure_gains(inventory: Path, options: argparse.Namespace, figures: Figures) -> None:
+    """Print what the default options gain over a plain server, for each kind of prompt."""
+    load = {"streams": [], "kinds": options.kinds, **({"tokens": options.tokens} if options.tokens else {})}
+    limits = {"minutes": options.minutes, **({"knobs": options.knobs} if options.knobs else {})}
+    for kind, kind_options in (("benchmark", load), ("ablation", {**load, **limits})):
+        document = run_measuring_playbook(inventory, kind, **kind_options)
+        page = str(RESULTS / f"{kind}.html")
+        run_playbook(inventory, "analyse", epyc_analyse_file=str(document), epyc_analyse_page=page)
+    judgement = Judgement(json.loads(document.read_text()))
+    if not judgement.confirmation.confirmed:
+        raise VepycError(f"{ablation_headline(judgement)} Give it more --minutes, or a machine that does nothing else.")
+    rounds = [measured for measured in judgement.rounds if measured.phase == schedule.CONFIRMATION]
+    for kind in options.kinds:
+        gains = measured_rounds.log_ratios_of_counting_rounds(rounds, schedule.STOCK, (measured_rounds.DECODE, kind, 1))
+        figures.print_figure(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
+
+
 def main() -> int:
     """Measure, and print a line for each figure; return 1 if one misses its bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -78,6 +99,7 @@ def main() -> int:
     parser.add_argument("--knobs", nargs="*", help="leave out only these options of the instance")
     parser.add_argument("--kinds", nargs="*", choices=[*BARS], default=[*BARS], help="of prompts; all by default")
     parser.add_argument("--tokens", type=int, help="of an answer; fewer make a run shorter, and scatter more")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS, help="of this program; all by default")
     options = parser.parse_args()
 
     def measure_all(figures: Figures) -> None:
@@ -91,24 +113,15 @@ def main() -> int:
             instance = {**INSTANCE, "model": f"{MODELS}/{model.name}"}
             variables = {**box.inventory_variables(), **VARIABLES, "epyc_llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
-            run_playbook(hosts, "site")
-            load = {"streams": [], "kinds": options.kinds, **({"tokens": options.tokens} if options.tokens else {})}
-            limits = {"minutes": options.minutes, **({"knobs": options.knobs} if options.knobs else {})}
-            for kind, kind_options in (("benchmark", load), ("ablation", {**load, **limits})):
-                document = run_measuring_playbook(hosts, kind, **kind_options)
-                page = str(RESULTS / f"{kind}.html")
-                run_playbook(hosts, "analyse", epyc_analyse_file=str(document), epyc_analyse_page=page)
-        judgement = Judgement(json.loads(document.read_text()))
-        if not judgement.confirmation.confirmed:
-            raise VepycError(
-                f"{ablation_headline(judgement)} Give it more --minutes, or a machine that does nothing else."
-            )
-        rounds = [measured for measured in judgement.rounds if measured.phase == schedule.CONFIRMATION]
-        for kind in options.kinds:
-            gains = measured_rounds.log_ratios_of_counting_rounds(
-                rounds, schedule.STOCK, (measured_rounds.DECODE, kind, 1)
-            )
-            figures.print_figure(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
+
+            def serve(other: dict[str, Any]) -> None:
+                run_playbook(hosts, "site", epyc_llama_instances=[other])
+
+            if "gains" in options.parts:
+                run_playbook(hosts, "site")
+                measure_gains(hosts, options, figures)
+            if "restarts" in options.parts:
+                measure_restarts(box, serve, instance["model"], figures)
 
     return run_measurement("bench-llama", measure_all)
 

@@ -181,21 +181,9 @@ def parse_prometheus_metrics(text: str) -> dict[str, float]:
 
 
 def send_get_request(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
-    return _send_request("GET", url, path, None, timeout, key)
-
-
-def send_post_request(url: str, path: str, document: object, timeout: float, key: str | None = None) -> Answer:
-    """Send a document as JSON, and return the answer."""
-    import json
-
-    return _send_request("POST", url, path, json.dumps(document), timeout, key)
-
-
-def _send_request(method: str, url: str, path: str, body: str | None, timeout: float, key: str | None) -> Answer:
     connection, base = make_connection_and_path_prefix(url, timeout)
-    headers = {**authorization_headers(key), **({"Content-Type": "application/json"} if body else {})}
     try:
-        connection.request(method, base + path, body, headers)
+        connection.request("GET", base + path, headers=authorization_headers(key))
         response = connection.getresponse()
         return response.status, response.read(LARGEST_ANSWER).decode("utf-8", "replace")
     except ConnectionRefusedError:

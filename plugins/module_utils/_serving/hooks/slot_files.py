@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from ..._errors import TuningError
 from ..._io.safe_open import open_folder
 from ..._notation.sizes import format_bytes_short
-from . import server_http
+from . import json_request, server_http
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,17 +76,11 @@ class Server:
 
     def save_or_restore(self, action: str, slot: int, file: str) -> Note:
         """Have the server ``save`` or ``restore`` a slot, and return its answer; TuningError with its reason."""
-        status, text = server_http.send_post_request(
-            self.url, f"/slots/{slot}?action={action}", {"filename": file}, self.seconds_left(), self.key
-        )
-        answer = None
-        with suppress(ValueError):
-            answer = json.loads(text)
-        if status == 200 and isinstance(answer, dict):
-            return answer
-        with suppress(KeyError, TypeError):
-            text = str(answer["error"]["message"]) if answer else text
-        raise TuningError(f"the server does not {action} it: {text[:300].rstrip('.')}.")
+        path = f"/slots/{slot}?action={action}"
+        answer = json_request.post_json(self.url, path, {"filename": file}, self.end, self.key, self.clock)
+        if not isinstance(answer, dict):
+            raise TuningError(f"{path} has no answer that can be read.")
+        return answer
 
 
 def save_slots(

@@ -68,6 +68,8 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "flash_attention=on": (("--flash-attn", "on"), ("--flash-attn",)),
     "flash_attention=off": (("--flash-attn", "off"), ()),
     "experts": (("--override-kv", VALUE),),
+    # ik_llama.cpp has the flag too, and writes further files beside each slot file, which have no checksum.
+    "slot_files": (("--slot-save-path", VALUE),),
     **COMMON_FLAGS,
     **{name: (newest, EARLY_FLAGS[name]) for name, newest in NEWEST_FLAGS.items()},
     # The server divides these layers between the workers in proportion to the free memory that each worker reports.

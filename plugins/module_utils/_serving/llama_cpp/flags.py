@@ -37,7 +37,6 @@ COMMON_FLAGS: dict[str, tuple[Candidate, ...]] = {
     # A build without these flags stores no earlier prompts and no checkpoints, so no argument is needed.
     "prompt_cache": (("--cache-ram", VALUE), ()),
     "checkpoints": (("--ctx-checkpoints", VALUE), ()),
-    "slot_files": (("--slot-save-path", VALUE),),
     "threads": (("--threads", VALUE),),
     "threads_batch": (("--threads-batch", VALUE),),
     "numa": (("--numa", VALUE),),

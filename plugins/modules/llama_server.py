@@ -22,8 +22,9 @@ description:
     prompt cache and checkpoints.
   - When a new unit does not start, the previous unit is restored and started.
   - An instance is restarted only when its unit, binary, model or API keys changed. Settings for the stop of a server,
-    or for its next start, change without a restart. Drop-ins of the unit are removed; use O(instances[].unit_settings)
-    instead.
+    or for its next start, change without a restart.
+  - Drop-ins of the unit are removed; use O(instances[].unit_settings) instead. A remark names each of them, and a copy
+    stays in C(/var/lib/sovereign-epyc/removed-drop-ins).
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -392,14 +393,22 @@ options:
         type: int
       update_order:
         description:
-          - The order of steps when a change needs a restart. V(stop_first) stops the running server, starts the new
-            one, and restores the previous server if the new one does not start.
-          - V(start_first) first tries the new server at another port of the loopback while the old server runs. When
-            the trial serves, both are stopped and the new server is started, with its file in memory already. Memory
-            and CPUs must be enough for both; otherwise the order is V(stop_first), and a remark says so.
+          - The order of steps when a change needs a restart.
+          - V(start_first) starts the new server next to the running one, at another port of O(instances[].host). A new
+            server that does not serve stops nothing. With the program C(nft) (package nftables) on the host, new
+            connections go to the new server until the unit of the instance has been replaced, and requests in progress
+            end where they are, so that clients notice nothing. Without it, or where a firewall would drop the
+            redirected connections, the running server is stopped after the trial.
+          - V(start_first) needs the memory of both servers. Where that is missing, and for an instance of which only
+            one can run, for example one with O(instances[].hugepages=hugetlbfs) or O(instances[].rpc_workers), the
+            order is V(stop_first).
+          - V(stop_first) stops the running server, starts the new one, and restores the previous server if the new one
+            does not start.
+          - The remarks say in check mode which of these it will be and for about how long nobody will be served, and
+            after a run for how long nobody was.
         type: str
-        choices: [stop_first, start_first]
-        default: stop_first
+        choices: [start_first, stop_first]
+        default: start_first
   binary:
     description: The llama-server of all instances without O(instances[].binary).
     type: path
@@ -490,6 +499,28 @@ services:
     expect:
       description: Options of M(sovereign.epyc.service_placement_info) that prove this placement of the running service.
       type: dict
+restarts:
+  description: The restarts of running instances that the changes need.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    unit:
+      description: The name of the unit.
+      type: str
+    order:
+      description: V(start_first) or V(stop_first).
+      type: str
+    announced_seconds:
+      description: The estimated seconds in which nobody is served; 0 where nobody notices the restart.
+      type: int
+    outage_seconds:
+      description: The measured seconds in which nobody was served; none in check mode, and where the address of the
+        instance changed.
+      type: float
+    message:
+      description: The same as a sentence, which is one of the remarks.
+      type: str
 remarks:
   description: Messages on facts that are no errors, but that an operator should know.
   returned: always

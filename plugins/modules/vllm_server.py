@@ -135,6 +135,14 @@ options:
       watchdog:
         description: The seconds without an answer after which the server is killed, so that systemd starts it again.
         type: int
+      update_order:
+        description:
+          - The order of steps when a change needs a restart, as of M(sovereign.epyc.llama_server). V(start_first) needs
+            the memory of two servers, and the program C(nft) for a change that clients do not notice.
+          - An instance with O(instances[].workers) is always stopped first.
+        type: str
+        choices: [start_first, stop_first]
+        default: start_first
   folder:
     description: The virtual environment with vLLM of all instances without O(instances[].folder).
     type: path
@@ -234,6 +242,28 @@ services:
       description: The C(alias), C(model), C(slots), C(context) and number of C(hosts) of the instance. C(build) has the
         facts that must be equal on all hosts of the instance.
       type: dict
+restarts:
+  description: The restarts of running instances that the changes need.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    unit:
+      description: The name of the unit.
+      type: str
+    order:
+      description: V(start_first) or V(stop_first).
+      type: str
+    announced_seconds:
+      description: The estimated seconds in which nobody is served; 0 where nobody notices the restart.
+      type: int
+    outage_seconds:
+      description: The measured seconds in which nobody was served; none in check mode, and where the address of the
+        instance changed.
+      type: float
+    message:
+      description: The same as a sentence, which is one of the remarks.
+      type: str
 remarks:
   description: Messages on facts that are no errors, but that an operator should know.
   returned: always

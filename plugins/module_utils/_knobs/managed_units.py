@@ -11,11 +11,13 @@ org.freedesktop.systemd1(5).
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 
 from .._errors import TuningError
 from .._io import command, textfile
 from .._io.paths import UNIT_FOLDER
+from .._io.store import HOME
 from .protocol.knob import Knob
 
 TYPE_CHECKING = False
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 #: The folders with drop-ins of units: those that people write, and those that `systemctl set-property` makes.
 FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
+#: The folder with copies of removed drop-ins, in a folder for each unit.
+REMOVED_DROP_INS = f"{HOME}/removed-drop-ins"
 PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,SubState,Job,NeedDaemonReload"
 #: The states of a unit without processes.
 STOPPED = (None, "inactive", "failed")
@@ -126,6 +130,17 @@ def list_drop_ins_of_unit(root: str, name: str) -> list[str]:
     return paths
 
 
+def copy_removed_drop_in(root: str, path: str) -> str:
+    """Copy a drop-in that somebody wrote before it is removed, and return the path of the copy."""
+    moment = time.strftime("%Y-%m-%dT%H%M%S")
+    name = f"{os.path.basename(os.path.dirname(path))[: -len('.d')]}/{os.path.basename(path)}.{moment}"
+    copy = f"{REMOVED_DROP_INS}/{name}"
+    text = textfile.read_text(textfile.path_in_tree(root, path)) or ""
+    # A drop-in may hold secrets in variables of the environment.
+    textfile.write_file(textfile.path_in_tree(root, copy), text, mode=0o600)
+    return copy
+
+
 def unit_property_address(prefix: str, name: str, kind: str) -> str:
     """Return the address of a property of a unit; ``kind`` is the property, "enabled" or "active"."""
     return f"{prefix}:{name}/{kind}"
@@ -174,10 +189,17 @@ def run_systemctl(verb: str, names: Sequence[str], *options: str) -> None:
     try:
         command.run_command(["systemctl", *options, verb, *names])
     except TuningError as error:
-        # The journal of the unit names the reason of the failure. The journal is empty before the first start.
-        with suppress(TuningError):
-            units = [f"--unit={name}" for name in names]
-            journal = command.run_command(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
-            if journal.strip() and verb in STARTS:
-                error.args = (f"{error} The journal ends: {' | '.join(journal.strip().splitlines())}",)
+        if verb in STARTS:
+            add_journal_to_error(error, names)
         raise
+
+
+def add_journal_to_error(error: TuningError, names: Sequence[str]) -> TuningError:
+    """Add the last lines in the journal of units to an error of their start, because they name the reason."""
+    # The journal is empty before the first start.
+    with suppress(TuningError):
+        units = [f"--unit={name}" for name in names]
+        journal = command.run_command(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
+        if journal.strip():
+            error.args = (f"{error} The journal ends: {' | '.join(journal.strip().splitlines())}",)
+    return error

@@ -52,6 +52,7 @@ NOT_INSTALLED = (
     "_serving.llama_cpp",
     "_serving.vllm",
     "_serving.recommend",
+    "_serving.update",
     *(f"_serving.unit.{name}" for name in UNIT_WRITERS),
     *(f"_serving.verify.{name}" for name in ("ask", "instance_items", "jitter", "silent_unit_items")),
     "_redfish",

@@ -106,7 +106,7 @@ def _build_request(task: str, row: EngineRow) -> tuple[str, dict[str, Any], str]
 
 def _count_requests_in_progress(url: str, key: str | None, row: EngineRow) -> int:
     """Return the number of requests that a server works on, which include the one without an answer; 0 if unknown."""
-    status, text = server_http.send_get_request(url, "/metrics", server_http.HEALTH_TIMEOUT, key)
+    status, text = server_http.send_get_request(url, "/metrics", server_http.HEALTH_TIMEOUT, key, is_hook=True)
     numbers = server_http.parse_prometheus_metrics(text) if status == 200 else {}
     return round(sum(numbers.get(name, 0) for name in row.active_request_metrics))
 

@@ -53,7 +53,7 @@ def post_json(url: str, path: str, body: Mapping[str, Any], deadline: float, key
 
     NoAnswerInTime after the deadline, ErrorAnswer for an answer with an error, TuningError for a broken connection.
     """
-    connection, base = server_http.make_connection_and_path_prefix(url, deadline - clock.monotonic())
+    connection, base = server_http.make_connection_and_path_prefix(url, deadline - clock.monotonic(), is_hook=True)
     headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
         connection.request("POST", f"{base}{path}", json.dumps(body), headers)

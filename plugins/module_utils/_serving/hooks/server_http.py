@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import socket
 import time
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
@@ -38,6 +39,9 @@ HEALTH_TIMEOUT = 5.0
 #: The seconds between two reports of how much of its model a server has read.
 REPORT_SECONDS = 10.0
 LARGEST_ANSWER = 1 << 20
+#: Marks the packets of hooks, which must reach the server of their unit also while update/handover.py redirects new
+#: connections to another server. The number is one of those for local use (RFC 2474, pool 2), and needs no rights.
+HOOK_DSCP = 43
 CONNECTION_REFUSED = "the connection is refused"
 #: The state that a router reports for a model in memory, and the status of its answers about another model.
 LOADED, NOT_LOADED = "loaded", 400
@@ -77,7 +81,7 @@ def wait_for_health(
             reported_at = clock.monotonic()
             report(f"{url} does not serve yet: {progress}.")
         limit = min(seconds_left, HEALTH_TIMEOUT)
-        status, text = send_get_request(url, "/health", limit)
+        status, text = send_get_request(url, "/health", limit, is_hook=True)
         healthy = status == 200 and (_has_json_status(text) or not row.health_is_json)
         not_loaded = _unloaded_model_message(url, models, limit, key) if healthy and models else ""
         if healthy and not not_loaded:
@@ -105,10 +109,11 @@ def wait_until_idle(
 ) -> str:
     """Wait until a server, or each of a router's ``models``, has no request; return a sentence with the time.
 
-    A server that has ended is idle. TuningError after the timeout.
+    A server that has ended is idle. A server that runs is idle after two such answers in a row, because a request that
+    it has accepted a moment ago is not counted yet in the first. TuningError after the timeout.
     """
     started_at = clock.monotonic()
-    busy_reason = "it has not answered"
+    busy_reason, idle_answers = "it has not answered", 0
     while True:
         seconds_left = timeout - (clock.monotonic() - started_at)
         if seconds_left <= 0:
@@ -118,10 +123,13 @@ def wait_until_idle(
         counts = [_count_requests_in_progress(url, model, seconds_left, key, row) for model in models]
         if all(count == 0 for count, dummy in counts):
             reason = counts[0][1]
+            idle_answers += 1
             if reason:
                 return f"{url} {reason}: it has no request in progress."
-            return f"{url} is idle after {clock.monotonic() - started_at:.1f} s."
-        busy_reason = next(words for count, words in counts if count != 0)
+            if idle_answers > 1:
+                return f"{url} is idle after {clock.monotonic() - started_at:.1f} s."
+        else:
+            busy_reason, idle_answers = next(words for count, words in counts if count != 0), 0
         clock.sleep(PAUSE_SECONDS)
 
 
@@ -130,7 +138,7 @@ def _count_requests_in_progress(
 ) -> tuple[int | None, str]:
     """Return the number of requests in progress and a sentence on the answer; None for an unknown number."""
     # The server answers between two batches, and a long prompt has many batches.
-    status, text = send_get_request(url, path_without_loading_model("/metrics", model), timeout, key)
+    status, text = send_get_request(url, path_without_loading_model("/metrics", model), timeout, key, is_hook=True)
     if status is None:
         return (0, "refuses connections") if text == CONNECTION_REFUSED else (None, text)
     if status == 503:
@@ -152,7 +160,7 @@ def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, s
     """Return the state of each model of a router, such as "loaded"; nothing where the router does not answer."""
     import json
 
-    status, text = send_get_request(url, "/models", timeout, key)
+    status, text = send_get_request(url, "/models", timeout, key, is_hook=True)
     try:
         rows = json.loads(text)["data"] if status == 200 else []
         return {row["id"]: "failed" if row["status"].get("failed") else row["status"]["value"] for row in rows}
@@ -180,8 +188,9 @@ def parse_prometheus_metrics(text: str) -> dict[str, float]:
     return numbers
 
 
-def send_get_request(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
-    connection, base = make_connection_and_path_prefix(url, timeout)
+def send_get_request(url: str, path: str, timeout: float, key: str | None = None, is_hook: bool = False) -> Answer:
+    """Send a request and return its answer; that of a hook reaches the server of the unit and no temporary one."""
+    connection, base = make_connection_and_path_prefix(url, timeout, is_hook)
     try:
         connection.request("GET", base + path, headers=authorization_headers(key))
         response = connection.getresponse()
@@ -194,7 +203,29 @@ def send_get_request(url: str, path: str, timeout: float, key: str | None = None
         connection.close()
 
 
-def make_connection_and_path_prefix(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
+class _HookConnection(http.client.HTTPConnection):
+    """A connection whose packets are marked with HOOK_DSCP from the first one on."""
+
+    def connect(self) -> None:
+        for family, kind, protocol, dummy, address in socket.getaddrinfo(self.host, self.port, 0, socket.SOCK_STREAM):
+            self.sock = socket.socket(family, kind, protocol)
+            self.sock.settimeout(self.timeout)
+            level, option = (
+                (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
+                if family == socket.AF_INET6
+                else (socket.IPPROTO_IP, socket.IP_TOS)
+            )
+            self.sock.setsockopt(level, option, HOOK_DSCP << 2)
+            refusal = self.sock.connect_ex(address)
+            if not refusal:
+                return
+            self.sock.close()
+        raise OSError(refusal, os.strerror(refusal))
+
+
+def make_connection_and_path_prefix(
+    url: str, timeout: float, is_hook: bool = False
+) -> tuple[http.client.HTTPConnection, str]:
     """Return a connection that is not open yet, and the prefix of all paths. BadRequest for a bad URL."""
     try:
         parts = urlsplit(url)
@@ -203,7 +234,8 @@ def make_connection_and_path_prefix(url: str, timeout: float) -> tuple[http.clie
         parts, host, port = urlsplit(""), None, None
     if parts.scheme != "http" or not host or parts.query or parts.fragment:
         raise BadRequest(f"'{url}' is not the URL of a server; write it like http://127.0.0.1:8080.")
-    return http.client.HTTPConnection(host, port or 80, timeout=max(timeout, 0.1)), parts.path.rstrip("/")
+    make_connection = _HookConnection if is_hook else http.client.HTTPConnection
+    return make_connection(host, port or 80, timeout=max(timeout, 0.1)), parts.path.rstrip("/")
 
 
 def authorization_headers(key: str | None) -> dict[str, str]:

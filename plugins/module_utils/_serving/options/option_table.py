@@ -27,6 +27,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
 HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}\Z")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+UPDATE_ORDERS = ("start_first", "stop_first")
 
 
 class Field:
@@ -70,6 +71,7 @@ COMMON_FIELDS = {
     "drain_timeout": Field("int", 60, low=0),
     "stop_timeout": Field("int", 5, low=1),
     "watchdog": Field("int", low=5),
+    "update_order": Field("str", UPDATE_ORDERS[0], UPDATE_ORDERS),
 }
 #: For each common option whose value has a form: the option, the pattern of the form, and the form in words.
 FORMS = (
@@ -101,7 +103,7 @@ class OptionTable:
     rpc_port: Any = None
     rpc_workers: Any = ()
     task: Any = "completion"
-    update_order: Any = "stop_first"
+    workers: Any = ()
 
     if TYPE_CHECKING:
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 ENGINES = ("llama.cpp", "ik_llama.cpp")
-UPDATE_ORDERS = ("stop_first", "start_first")
 TASKS = ("completion", "embedding", "rerank")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
 MEMORY_POLICIES = ("bind", "interleave", "distribute", "rows", "local")
@@ -54,10 +53,9 @@ FIELDS = {
     "mla": Field("int", low=0, high=3),
     "attention_buffer": Field("int", low=1),
     "fused_moe": Field("bool"),
-    # RPC workers on other hosts, and updates
+    # RPC workers on other hosts
     "rpc_workers": Field("list", ()),
     "rpc_layers": Field("int", low=1),
-    "update_order": Field("str", UPDATE_ORDERS[0], UPDATE_ORDERS),
     # Speculation
     "speculation": Field("list", ("ngram",), speculation_kinds.WORDS),
     "draft_max": Field("int", low=1, high=64),
@@ -178,9 +176,6 @@ def _refuse_conflicting_options(options: Options) -> None:
             "another name."
         )
     router.validate_one_or_several_models(options)
-    if options.update_order == "start_first" and (options.hugepages == "hugetlbfs" or options.rpc_workers):
-        other = "rpc_workers serve one server" if options.rpc_workers else "a hugetlbfs holds one copy"
-        raise BadRequest(f"update_order start_first has the instance run twice, and {other}. Take stop_first.")
     for key in ("binary", "rpc_binary"):
         # systemd expands variables everywhere except in the path of the program.
         if "$" in (getattr(options, key) or ""):

@@ -13,28 +13,40 @@ import os
 import re
 import shlex
 import shutil
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
-from ..._knobs.managed_units import ManagedUnits, list_drop_ins_of_unit, run_systemctl, unit_property_address
+from ..._knobs.managed_units import (
+    REMOVED_DROP_INS,
+    ManagedUnits,
+    copy_removed_drop_in,
+    list_drop_ins_of_unit,
+    run_systemctl,
+    unit_property_address,
+)
 from ..._knobs.protocol.knob import Knob
 from ..catalogue import LLAMA
+from ..hooks import server_http
 from ..options.unit_names import watchdog_unit_name
+from . import start_limits
 from .installed import BOOT_TARGET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..._knobs.protocol.knob import Change, Settings
     from ..catalogue import EngineRow
     from ..plan.instance_plan import InstancePlan
+    from ..update.restart import Restart
+    from .start_first import NextServer
 
 PREFIX = "llama"
 #: The begin of the line by which a unit has a state folder.
 STATE_FOLDER = "\nStateDirectory="
+DROP_IN_ADVICE = "Settings of systemd belong into the option unit_settings of the instance."
 #: A change of these lines needs no restart: they say how a server is stopped, or how it is started the next time, and
 #: systemd follows them after it has reloaded the unit.
 LINES_WITHOUT_RESTART = re.compile(
@@ -51,6 +63,7 @@ class UnitFiles(Knob):
     prefix = PREFIX
     has_originals = needs_ledger = False
     root = "/"
+    removed_drop_ins: dict[str, str]
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the texts of the files that exist. A link has no text: a masked unit is a link to a device."""
@@ -61,12 +74,17 @@ class UnitFiles(Knob):
             path = textfile.path_in_tree(self.root, change.address[len(PREFIX) + 1 :])
             # The target of a link is never written: the link of a masked unit leads to a device.
             if change.after is None or os.path.islink(path):
+                if path.endswith(".conf"):
+                    self._copy_drop_in(change.address[len(PREFIX) + 1 :])
                 textfile.remove_file(path)
                 if path.endswith(".conf"):
                     with suppress(OSError):  # the folder has other files
                         os.rmdir(os.path.dirname(path))
             if change.after is not None:
                 textfile.write_file(path, change.after)
+
+    def _copy_drop_in(self, path: str) -> None:
+        self.removed_drop_ins[path] = copy_removed_drop_in(self.root, path)
 
     def _read_unit_text(self, path: str) -> str | None:
         path = textfile.path_in_tree(self.root, path)
@@ -82,24 +100,30 @@ class Instance(ManagedUnits, UnitFiles):
         files: Mapping[str, str],
         service: InstancePlan | None = None,
         root: str = "/",
-        require_new_units_serve: Callable[[], None] | None = None,
+        restart: Restart | None = None,
+        next_server: NextServer | None = None,
         row: EngineRow = LLAMA,
     ) -> None:
         """Make the knob of an instance; with empty ``files``, the instance is removed.
 
-        ``files`` are the texts of its units by path. ``require_new_units_serve`` starts the new units next to the
-        running instance and raises where they do not serve.
+        ``files`` are the texts of its units by path. ``restart`` is the restart of the running instance that they need,
+        and ``next_server`` its new version that is started first; None for neither.
         """
         self.root = root
         self.files = dict(files)
         self.service = service
-        self.require_new_units_serve = require_new_units_serve
+        self.restart = restart
+        self.next_server = next_server
+        self._has_written = False
         self.names = row.unit_names(name)
         self.main_unit = self.names[0]
         #: The state folders of systemd for these units; they are removed with the instance.
         self.folders = row.state_folders(name)
         self.watchdog = watchdog_unit_name(name)
         self.started_by = {self.main_unit: BOOT_TARGET}
+        #: The drop-ins that somebody added, and the copy of each removed one.
+        self.drop_ins: list[str] = []
+        self.removed_drop_ins: dict[str, str] = {}
 
     def wanted_settings(self) -> Settings:
         """Return the wanted texts of the unit files, no drop-ins, and the wanted states of the units.
@@ -108,9 +132,8 @@ class Instance(ManagedUnits, UnitFiles):
         enabled by itself: the unit of the server starts it.
         """
         wanted: Settings = dict.fromkeys(f"{PREFIX}:{UNIT_FOLDER}/{name}" for name in self.names)
-        wanted.update(
-            dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in list_drop_ins_of_unit(self.root, name))
-        )
+        self.drop_ins = [path for name in self.names for path in list_drop_ins_of_unit(self.root, name)]
+        wanted.update(dict.fromkeys(f"{PREFIX}:{path}" for path in self.drop_ins))
         wanted.update({f"{PREFIX}:{path}": text for path, text in self.files.items()})
         for name in self.names:
             is_wanted = f"{UNIT_FOLDER}/{name}" in self.files
@@ -127,13 +150,31 @@ class Instance(ManagedUnits, UnitFiles):
         return is_starting or super().values_equal(address, wanted, found)
 
     def write_changes(self, changes: Sequence[Change]) -> None:
+        """Write, remove, stop and start units; a next server serves until the instance does.
+
+        After a failure, the next call restores the version before, and the next server serves until then.
+        """
+        is_restored = self._has_written
+        self._has_written = True
+        next_server = self.next_server
+        if next_server and not is_restored:
+            next_server.start()
+        try:
+            with self.restart.measure_outage() if self.restart else nullcontext():
+                self._replace_units(changes)
+                if next_server and next_server.is_running and self.restart and self.service:
+                    # The hook of the unit may belong to an older host tool, which does not reach the instance itself.
+                    server_http.wait_for_health(self.restart.url, start_limits.compute_start_timeout(self.service))
+        except BaseException:
+            if next_server and is_restored:
+                next_server.end()
+            raise
+        if next_server:
+            next_server.end()
+
+    def _replace_units(self, changes: Sequence[Change]) -> None:
         """Write, remove, stop and start units, and remove the staged copies that no unit needs any more."""
         path = f"{UNIT_FOLDER}/{self.main_unit}"
-        # A restored previous version needs no trial, because it has served before.
-        if self.require_new_units_serve and any(
-            change.address == f"{PREFIX}:{path}" and change.after == self.files[path] for change in changes
-        ):
-            self.require_new_units_serve()
         for change in changes:
             if self.watchdog in (change.before or "") and needs_restart_for_new_text(change.before, change.after or ""):
                 with suppress(TuningError):  # the watchdog does not run
@@ -163,7 +204,25 @@ class Instance(ManagedUnits, UnitFiles):
         return [name for name in reversed(self.names) if any(name == _unit_of_address(address) for address in changed)]
 
     def list_remarks(self) -> list[str]:
-        return list(self.service.remarks) if self.service else []
+        """Return the remarks of the plan, what the restart costs, and where copies of removed drop-ins are."""
+        remarks = list(self.service.remarks) if self.service else []
+        remarks += [self.restart.format_message()] if self.restart else []
+        for path in self.drop_ins:
+            copy = self.removed_drop_ins.get(path)
+            place = (
+                f"is removed; {copy} is a copy of it" if copy else f"will be removed, and copied to {REMOVED_DROP_INS}"
+            )
+            remarks.append(f"{path} is a drop-in that this collection has not written. It {place}. {DROP_IN_ADVICE}")
+        return remarks
+
+
+def needs_restart(root: str, files: Mapping[str, str]) -> bool:
+    """Return whether a running instance is restarted by new texts of its units, or by the removal of a drop-in."""
+    return any(
+        needs_restart_for_new_text(textfile.read_text(textfile.path_in_tree(root, path)), text)
+        or list_drop_ins_of_unit(root, os.path.basename(path))
+        for path, text in files.items()
+    )
 
 
 def needs_restart_for_new_text(before: str | None, after: str) -> bool:
@@ -202,8 +261,9 @@ class PlanReport(Knob):
 
     has_originals = needs_ledger = False
 
-    def __init__(self, services: Sequence[InstancePlan]) -> None:
+    def __init__(self, services: Sequence[InstancePlan], restarts: Sequence[Restart] = ()) -> None:
         self.services = services
+        self.restarts = restarts
 
     def wanted_settings(self) -> Settings:
         return {}
@@ -212,5 +272,8 @@ class PlanReport(Knob):
         return {}
 
     def module_facts(self) -> dict[str, object]:
-        """Return the plans as plain data by the names of the instances."""
-        return {"services": {service.name: service.to_dict() for service in self.services}}
+        """Return the plans as plain data by the names of the instances, and the restarts of running instances."""
+        return {
+            "services": {service.name: service.to_dict() for service in self.services},
+            "restarts": [restart.to_dict() for restart in self.restarts],
+        }

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
 from ..._knobs.managed_units import BETWEEN_STATES
 from ..hooks.read_progress import describe_start_of_unit
+from ..update.handover import Handover
+from ..update.restart import START_FIRST, STOP_FIRST, Restart, estimate_start_seconds
 from . import read_speed, start_first, start_limits, systemd_verify
 from .installed import list_installed_instances, parse_unit_plan, read_instance_unit_texts
-from .instance import Instance, PlanReport, needs_restart_for_new_text
+from .instance import Instance, PlanReport, needs_restart
 from .pending import NOTHING_PENDING, Pending
 from .refusals import Refusals, require_distinct_names_and_ports, require_free_port, require_known_user
 from .shared_host import (
@@ -24,10 +25,11 @@ from .shared_host import (
     read_instance_states,
     wait_for_changing_units,
 )
+from .unit_files import server_url_on_this_host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from ..options.option_table import OptionTable
     from ..plan.instance_plan import InstancePlan
     from .engine import Engine, HeldMemory
+    from .start_first import NextServer
 
 
 class Purge:
@@ -89,7 +92,8 @@ def build_knobs(
     refusals.raise_collected_errors()
     if planner and not host.fs.read_only:
         wait_for_changing_units(planner.changing_services)
-    return [*knobs, PlanReport(planner.services if planner else [])]
+    restarts = [knob.restart for knob in knobs if isinstance(knob, Instance) and knob.restart]
+    return [*knobs, PlanReport(planner.services if planner else [], restarts)]
 
 
 def require_host_tool(root: str) -> None:
@@ -157,6 +161,9 @@ class Planner:
         self.root = root
         self.services: list[InstancePlan] = []
         self._names = [str(request.get("name")) for request in requests]
+        if not host.fs.read_only:
+            for name in self._names:
+                start_first.end_leftover_server(name, engine.row)
         self._installed = read_instance_unit_texts(root, engine.row)
         not_requested = {name: text for name, text in self._installed.items() if name not in self._names}
         #: Names of installed instances that will be removed.
@@ -179,7 +186,7 @@ class Planner:
         self, options: OptionTable, request: Mapping[str, Any], capabilities: Any
     ) -> Instance | None:
         """Return the knob of an instance; None without a unit on this host. BadRequest for an impossible instance."""
-        engine, start_proof = self.engine, None
+        engine = self.engine
         held = _list_memory_of_running(self._held, self._running)
         service = plan_instance_among_others(
             engine, self.host, options, capabilities, held, self.services, self._staying
@@ -192,16 +199,15 @@ class Planner:
         arguments = engine.build_arguments(service, capabilities)
         loaded_files = _program_files_and_keys_time(engine, service, capabilities)
         files = engine.render_units(service, arguments, *loaded_files)
-        text_after = files[f"{UNIT_FOLDER}/{service.unit}"]
-        if options.unit_settings and text_before != text_after:
+        if options.unit_settings and text_before != files[f"{UNIT_FOLDER}/{service.unit}"]:
             systemd_verify.require_valid_units(files)
         is_running = options.name in self._running
-        is_restart = is_running and needs_restart_for_new_text(text_before, text_after)
+        is_restart = is_running and needs_restart(self.root, files)
+        restart = next_server = speed = None
         if is_restart or not is_running:
             service.remarks += engine.try_program_in_sandbox(self.host, service, capabilities, arguments)
-            if service.files:
-                largest = max(service.files, key=lambda path: service.files[path][0])
-                service.rate = start_limits.choose_read_rate_for_speed(read_speed.measure_direct_read_speed(largest))
+            speed = _measure_read_speed(service)
+            service.rate = start_limits.choose_read_rate_for_speed(speed) if service.files else service.rate
             files = engine.render_units(service, arguments, *loaded_files)
         if self._states[options.name] in BETWEEN_STATES:
             progress = describe_start_of_unit(service.unit, parse_unit_plan(text_before or ""))
@@ -211,32 +217,83 @@ class Planner:
                 service.remarks.append(f"{progress}. A run that is no check waits until it serves.")
             else:
                 self.changing_services.append(service)
-        elif is_restart and options.update_order == "start_first":
-            start_proof = self._make_function_to_start_first(request, service, capabilities, text_before)
+        elif is_restart:
+            running = parse_unit_plan(text_before or "") or {}
+            next_server, reason = self._plan_next_server(request, service, capabilities, running)
+            restart = _plan_restart(service, running, next_server, reason, speed)
         service.remarks += start_limits.list_slow_start_remarks(service)
         self.services.append(service)
-        return Instance(options.name, files, service, self.root, start_proof, engine.row)
+        return Instance(options.name, files, service, self.root, restart, next_server, engine.row)
 
-    def _make_function_to_start_first(
-        self, request: Mapping[str, Any], service: InstancePlan, capabilities: Any, text_before: str | None
-    ) -> Callable[[], None] | None:
-        """Return a function that starts the new version next to the running one; None without room for both."""
-        temporary_instance_name = start_first.temporary_instance_name(service.name)
-        if temporary_instance_name in [*self._names, *self._installed]:
-            raise BadRequest(f"update_order start_first needs the name {temporary_instance_name} for a while.")
+    def _plan_next_server(
+        self, request: Mapping[str, Any], service: InstancePlan, capabilities: Any, running: Mapping[str, Any]
+    ) -> tuple[NextServer | None, str]:
+        """Return the server that is started before the running one stops, None without one; and a reason against it.
+
+        The reason is "" where nobody notices the restart, and where the order was chosen by the user.
+        """
+        engine, options = self.engine, service.options
+        reason = start_first.single_server_reason(options)
+        temporary_name = start_first.temporary_instance_name(options.name)
+        if temporary_name in [*self._names, *self._installed]:
+            reason = f"The new server cannot be started first, because {temporary_name} is another instance."
+        if options.update_order == STOP_FIRST or reason:
+            return None, reason if options.update_order != STOP_FIRST else ""
         released = _list_memory_of_running(self._held, [*self.removed_names, *(other.name for other in self.services)])
-        plan, engine, host = parse_unit_plan(text_before or ""), self.engine, self.host
-        plan_temporary = start_first.plan_temporary_instance
         try:
-            temporary = plan_temporary(engine, host, request, capabilities, released, self.services, plan)
+            temporary = start_first.plan_temporary_instance(
+                engine, self.host, request, capabilities, released, self.services, running or None
+            )
         except BadRequest as error:
-            service.remarks.append(f"update_order: the running instance is stopped first, for want of room. {error}")
-            return None
+            return None, f"The new server cannot be started first, for want of room. {error}"
         arguments = engine.build_arguments(temporary, capabilities)
-        files = engine.render_units(
-            temporary, arguments, *_program_files_and_keys_time(engine, temporary, capabilities)
+        loaded_files = _program_files_and_keys_time(engine, temporary, capabilities)
+        files = engine.render_units(temporary, arguments, *loaded_files)
+        handover = Handover(options.name, options.host, options.port, temporary.options.port)
+        obstacle = self._find_obstacle_of_second_start(service, temporary, capabilities, running)
+        obstacle = obstacle or handover.find_obstacle()
+        return start_first.NextServer(temporary, files, engine.row, None if obstacle else handover), obstacle
+
+    def _find_obstacle_of_second_start(
+        self, service: InstancePlan, temporary: InstancePlan, capabilities: Any, running: Mapping[str, Any]
+    ) -> str:
+        """Return why the instance cannot start while its temporary server runs; "" where it can."""
+        if server_url_on_this_host(service.options) != running.get("url"):
+            return "The port changes, so that nobody is at the new one before."
+        released = _list_memory_of_running(
+            self._held, [*self.removed_names, *(other.name for other in self.services), service.name]
         )
-        return partial(start_first.try_units_until_first_serves, files)
+        try:
+            plan_instance_among_others(
+                self.engine, self.host, service.options, capabilities, released, [*self.services, temporary]
+            )
+        except BadRequest as error:
+            return f"The new server is only tried before, because its memory does not suffice for two of it. {error}"
+        return ""
+
+
+def _measure_read_speed(service: InstancePlan) -> float | None:
+    largest = max(service.files, key=lambda path: service.files[path][0], default=None)
+    return read_speed.measure_direct_read_speed(largest) if largest else None
+
+
+def _plan_restart(
+    service: InstancePlan,
+    running: Mapping[str, Any],
+    next_server: NextServer | None,
+    reason: str,
+    speed: float | None,
+) -> Restart:
+    """Return the restart of an instance. A server that was started first leaves its files in the page cache."""
+    seconds = 0
+    if not (next_server and next_server.handover):
+        seconds = estimate_start_seconds(
+            service.unit, running.get("files", {}), service.files, speed, next_server is not None
+        )
+    url = server_url_on_this_host(service.options)
+    is_measured = running.get("url") == url
+    order = START_FIRST if next_server else STOP_FIRST
+    return Restart(service.unit, order, seconds, reason, url if is_measured else "")
 
 
 def _list_memory_of_running(held: Mapping[str, list[HeldMemory]], names: Sequence[str]) -> list[HeldMemory]:

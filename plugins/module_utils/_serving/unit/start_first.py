@@ -1,27 +1,32 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Starts a changed instance next to the running one, which is stopped only after the new one has served.
+"""Starts the new version of a running instance beside it, under a temporary name and at a port of its own.
 
-The new instance has a temporary name, a free port of the loopback, and units that are removed afterwards. A server
-answers its health check only after a batch has gone through the model, so an instance that serves also computes.
+A new version that does not serve stops nothing. One that serves gets the new connections of the instance, where
+update/handover.py can redirect them, until the instance itself has been replaced. Elsewhere it has only shown that it
+serves, and is stopped before the instance is. A server answers its health check only after a batch has gone through the
+model, so an instance that serves also computes.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from contextlib import suppress
 
-from ..._errors import BadRequest, TuningError
+from ..._errors import TuningError
 from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._io.sandbox import RUNTIME_UNIT_FOLDER
 from ..._io.web.free_port import find_free_port
-from ..._knobs.managed_units import run_systemctl
+from ..._knobs.managed_units import add_journal_to_error, read_unit_properties, run_systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
-from ..options import unit_settings
-from ..options.option_table import LOOPBACK
+from ..._notation.unit_syntax import format_unit_command_line
+from ..options.unit_settings import list_unit_folders
+from . import start_limits
 from .shared_host import plan_instance_among_others
 
 TYPE_CHECKING = False
@@ -30,17 +35,45 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..catalogue import EngineRow
+    from ..options.option_table import OptionTable
     from ..plan.instance_plan import InstancePlan
+    from ..update.handover import Handover
     from .engine import Engine, HeldMemory
 
 #: Ends the temporary name. The whole name must be a valid name of an instance.
 NAME_SUFFIX, LONGEST_PREFIX = "-next", 35
-#: The temporary unit ends by itself soon after it serves, in case the process that should stop it has died.
-TEMPORARY_DROP_IN = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
+#: Options that the temporary instance does not have: nothing restarts it, and it keeps no prompts on the disk.
+LEFT_OUT_OPTIONS = ("watchdog", "slot_files")
+#: Settings of a unit that name the ports of its server.
+PORT_SETTINGS = ("SocketBindAllow", "SocketBindDeny")
+#: A temporary server without a handover ends by itself after these seconds, if the run that should stop it has died.
+SECONDS_WITHOUT_HANDOVER = 60
+#: A trial that fails is no failure of the host, so systemd takes each way to end as a success. Otherwise its journal
+#: would have an error, and `systemctl --failed` the unit.
+SUCCESS_LINE = (
+    f"SuccessExitStatus={' '.join(map(str, range(1, 256)))} SIGABRT SIGBUS SIGFPE SIGILL SIGKILL SIGSEGV SIGSYS"
+)
+#: The code and the exit status of a command of a unit, as `systemctl show` prints them.
+COMMAND_STATUS = re.compile(r"code=(\S+) ; status=(\d+)")
 
 
 def temporary_instance_name(name: str) -> str:
     return f"{name[:LONGEST_PREFIX]}{NAME_SUFFIX}"
+
+
+def single_server_reason(options: OptionTable) -> str:
+    """Return a sentence on why an instance with these options cannot run twice on a host; "" where it can."""
+    settings = [name for name in PORT_SETTINGS if name in options.unit_settings]
+    # systemd gives a folder with all that is in it to the dynamic user of the unit that was started last.
+    settings += [] if options.user else list_unit_folders(options.unit_settings)
+    if options.hugepages == "hugetlbfs":
+        return "The new server cannot be started first, because a hugetlbfs holds one copy of the model."
+    if options.rpc_workers or options.workers:
+        return "The new server cannot be started first, because the workers on other hosts serve one server."
+    if settings:
+        return f"The new server cannot be started first, because {settings[0]} in unit_settings is for one server."
+    return ""
 
 
 def plan_temporary_instance(
@@ -53,46 +86,126 @@ def plan_temporary_instance(
     running_plan: Mapping[str, Any] | None,
 ) -> InstancePlan:
     """Plan the new version next to the running one with its ``running_plan``; BadRequest without room for both."""
-    temporary_request = dict(
-        request, name=temporary_instance_name(request["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None
-    )
+    left_out = {key: None for key in LEFT_OUT_OPTIONS if key in engine.options.fields}
+    temporary_request = {**request, **left_out, "name": temporary_instance_name(request["name"])}
+    temporary_request["port"] = find_free_port()
     if request.get("rpc_port"):
         temporary_request["rpc_port"] = find_free_port()
-    if request.get("slot_files"):
-        # The prompts of the running instance are its own, and those of the temporary instance are not worth a file.
-        temporary_request["slot_files"] = None
     options = engine.options.parse(temporary_request)
-    folders = unit_settings.list_unit_folders(options.unit_settings)
-    if folders:
-        raise BadRequest(f"unit_settings: {folders[0]} belongs to one server, and systemd would give it to another.")
     replaced_pages = _negative_memory_of_replaced_files(engine.list_model_paths(options), running_plan)
     return plan_instance_among_others(engine, host, options, capabilities, [*held, *replaced_pages], before)
 
 
-def try_units_until_first_serves(files: Mapping[str, str]) -> None:
-    """Start these units (text by path) until the first serves, and remove them; TuningError where it does not."""
-    texts = {path.replace(UNIT_FOLDER, RUNTIME_UNIT_FOLDER, 1): text for path, text in files.items()}
-    units = [os.path.basename(path) for path in texts]
-    folder = f"{RUNTIME_UNIT_FOLDER}/{units[0]}.d"
-    texts[f"{folder}/moment.conf"] = TEMPORARY_DROP_IN
-    try:
-        for path, text in texts.items():
-            textfile.write_file(path, text)
-        command.run_command(["systemctl", "daemon-reload"])
-        run_systemctl("restart", units[:1])
-    except TuningError as error:
-        error.args = (f"It was started next to the running instance, which is untouched, and does not serve: {error}",)
-        raise
-    finally:
+class NextServer:
+    """The new version of a running instance, as a temporary unit that systemd ends by itself after some time.
+
+    ``files`` are the texts of its units by path. With a ``handover``, it gets the new connections of the instance from
+    ``start`` to ``end``; without one, ``start`` only shows that it serves, and stops it.
+    """
+
+    def __init__(
+        self, service: InstancePlan, files: Mapping[str, str], row: EngineRow, handover: Handover | None
+    ) -> None:
+        self.handover = handover
+        self.is_running = False
+        self._texts = {path.replace(UNIT_FOLDER, RUNTIME_UNIT_FOLDER, 1): text for path, text in files.items()}
+        self._units = [os.path.basename(path) for path in self._texts]
+        self._state_folders = row.state_folders(service.name)
+        main_text = next(iter(self._texts.values()))
+        self._start_lines = re.findall(r"^ExecStartPost=(.+)$", main_text, re.M)
+        self._texts[f"{RUNTIME_UNIT_FOLDER}/{self._units[0]}.d/temporary.conf"] = self._render_drop_in(
+            service, re.findall(r"^ExecStop=(.+)$", main_text, re.M)
+        )
+
+    def _render_drop_in(self, service: InstancePlan, stop_lines: Sequence[str]) -> str:
+        options, handover = service.options, self.handover
+        before, after = (handover.commands_before_drain(), handover.commands_after_stop()) if handover else ([], [])
+        # A start of the instance, and of the version before if that start fails, after the old server was drained.
+        swap = options.drain_timeout + options.stop_timeout
+        swap += 2 * (start_limits.compute_start_timeout(service) + start_limits.MARGIN)
+        lines = [
+            "Restart=no",
+            f"RuntimeMaxSec={swap if handover else SECONDS_WITHOUT_HANDOVER}",
+            SUCCESS_LINE,
+            "ExecStartPost=",
+            # A failed command would fail the unit.
+            *(f"ExecStartPost=-{line.lstrip('-')}" for line in self._start_lines),
+            "ExecStop=",
+            *(f"ExecStop=-+{format_unit_command_line(words[0], words[1:])}" for words in before),
+            *(f"ExecStop={line}" for line in stop_lines),
+            *(f"ExecStopPost=-+{format_unit_command_line(words[0], words[1:])}" for words in after),
+        ]
+        return "\n".join(["[Service]", *lines, ""])
+
+    def start(self) -> None:
+        """Start the server until it serves, and hand the new connections over; TuningError where it does not serve."""
+        try:
+            for path, text in self._texts.items():
+                textfile.write_file(path, text)
+            command.run_command(["systemctl", "daemon-reload"])
+            self.is_running = True
+            run_systemctl("restart", self._units[:1])
+            self._require_served()
+            if self.handover:
+                self.handover.redirect_new_connections()
+        except BaseException as error:
+            self.end()
+            if isinstance(error, TuningError):
+                error.args = (f"It was started next to the running instance, which is untouched, and failed: {error}",)
+            raise
+        if not self.handover:
+            self.end()
+
+    def _require_served(self) -> None:
+        """Raise TuningError where the server has ended, or where a command that shows that it serves has failed."""
+        unit = self._units[0]
+        output = command.run_command(["systemctl", "show", "--property=ActiveState,ExecStartPost", unit])
+        statuses = [COMMAND_STATUS.search(row) for row in output.splitlines() if row.startswith("ExecStartPost=")]
+        failed = any(
+            not line.startswith("-") and (not found or found.group(2) != "0")
+            for line, found in zip(self._start_lines, statuses)
+        )
+        if failed or "ActiveState=active" not in output.splitlines():
+            raise add_journal_to_error(TuningError(f"{unit} does not serve."), [unit])
+
+    def end(self) -> None:
+        """Give the port back, wait until the requests of the temporary server have ended, and remove its units."""
+        if not self.is_running:
+            return
+        self.is_running = False
+        with suppress(TuningError):
+            run_systemctl("stop", self._units)
+        remove_temporary_units(self._units, self._state_folders)
+
+
+def remove_temporary_units(units: Sequence[str], state_folders: Sequence[str]) -> None:
+    """Remove the files of temporary units that have ended, and their state folders."""
+    with suppress(TuningError):
+        # systemd would go on listing a failed unit although its file is removed.
+        run_systemctl("reset-failed", units)
+    for unit in units:
+        textfile.remove_file(f"{RUNTIME_UNIT_FOLDER}/{unit}")
+        shutil.rmtree(f"{RUNTIME_UNIT_FOLDER}/{unit}.d", ignore_errors=True)
+    for folder in state_folders:
+        if os.path.islink(folder):
+            os.unlink(folder)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    command.run_command(["systemctl", "daemon-reload"])
+
+
+def end_leftover_server(name: str, row: EngineRow) -> None:
+    """End the temporary server of an instance that a killed run has left, as soon as the instance itself serves."""
+    units = row.unit_names(temporary_instance_name(name))
+    if not os.path.exists(f"{RUNTIME_UNIT_FOLDER}/{units[0]}"):
+        return
+    unit = row.unit_name(name)
+    with suppress(TuningError):
+        run_systemctl("start", [unit])
+    if read_unit_properties([unit]).get(unit, {}).get("ActiveState") == "active":
         with suppress(TuningError):
             run_systemctl("stop", units)
-            # systemd would go on listing a failed unit although its file is removed.
-            run_systemctl("reset-failed", units)
-        for path in texts:
-            textfile.remove_file(path)
-        with suppress(OSError):  # the folder was never made
-            os.rmdir(folder)
-        command.run_command(["systemctl", "daemon-reload"])
+        remove_temporary_units(units, row.state_folders(temporary_instance_name(name)))
 
 
 def _negative_memory_of_replaced_files(

@@ -164,7 +164,7 @@ def test_a_model_that_failed_is_not_waited_for(server: Server) -> None:
 
 def test_a_router_is_idle_when_all_its_models_are(llama: Llama, server: Server) -> None:
     """One that is not loaded has nothing in work, and is not loaded for the question."""
-    work = iter([(0, 0), (1, 0), (0, 0), (0, 0)])
+    work = iter([(0, 0), (1, 0), (0, 0), (0, 0), (0, 0), (0, 0)])
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         if "model=cold" in request.path:
@@ -175,13 +175,34 @@ def test_a_router_is_idle_when_all_its_models_are(llama: Llama, server: Server) 
     server.answer = answer
     assert "is idle after" in server_http.wait_until_idle(server.url, 30, models=["a", "b/c", "cold"])
     paths = [path for dummy, path, dummy2 in server.requests]
-    assert paths == [f"/metrics?model={name}&autoload=false" for name in ("a", "b%2Fc", "cold")] * 2
+    assert paths == [f"/metrics?model={name}&autoload=false" for name in ("a", "b%2Fc", "cold")] * 3
 
 
 def test_it_waits_until_nothing_is_in_work(llama: Llama, server: Server) -> None:
     llama.work = [(2, 1), (1, 0), (0, 1), (0, 0)]
     assert server_http.wait_until_idle(server.url, 30).startswith(f"{server.url} is idle after ")
+    assert len(server.requests) == 5
+
+
+def test_a_request_that_was_not_counted_yet_is_waited_for(llama: Llama, server: Server) -> None:
+    llama.work = [(0, 0), (1, 0), (0, 0)]
+    server_http.wait_until_idle(server.url, 30)
     assert len(server.requests) == 4
+
+
+def test_the_packets_of_a_hook_are_marked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a handover can let them pass; each connection is marked before its first packet."""
+    marks: list[tuple[int, int]] = []
+
+    class Marked(socket.socket):
+        def connect_ex(self, address: tuple[str, int]) -> int:
+            marks.append((self.getsockopt(socket.IPPROTO_IP, socket.IP_TOS), self.fileno()))
+            return super().connect_ex(address)
+
+    monkeypatch.setattr(server_http.socket, "socket", Marked)
+    server_http.wait_for_health(server.url, 5)
+    server_http.send_get_request(server.url, "/health", 5)
+    assert [mark for mark, dummy in marks] == [43 << 2]
 
 
 def test_what_is_in_work_at_the_end_is_told(llama: Llama, server: Server) -> None:

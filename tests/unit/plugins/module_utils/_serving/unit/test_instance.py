@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -41,24 +42,70 @@ def run(systemd: Systemd, texts: dict[str, str], check: bool = False) -> Outcome
     return converge_knobs([Instance("chat", files, root=root)], ledger, check)
 
 
-def test_what_is_proven_first_is_not_proven_again_when_it_is_put_back(systemd: Systemd) -> None:
+class NextServer:
+    """Stands for the new version beside the running one, and notes what systemd was asked for before each call."""
+
+    def __init__(self, systemd: Systemd, failure: str = "") -> None:
+        self.systemd = systemd
+        self.failure = failure
+        self.is_running = False
+        self.calls: list[tuple[str, list[str]]] = []
+
+    def start(self) -> None:
+        self.calls.append(("start", self.systemd.asked()))
+        if self.failure:
+            raise TuningError(self.failure)
+
+    def end(self) -> None:
+        self.calls.append(("end", self.systemd.asked()))
+
+
+def update(systemd: Systemd, next_server: NextServer) -> None:
     run(systemd, {MAIN: "one"})
     systemd.asked()
-    begun: list[list[str]] = []
-    systemd.refuses = f"try-restart {MAIN}"
     root = str(systemd.root)
-    ledger = Ledger(Store(root), KernelFS(root))
-    knob = Instance(
-        "chat",
-        {f"{UNIT_FOLDER}/{MAIN}": "two"},
-        root=root,
-        require_new_units_serve=lambda: begun.append(systemd.asked()),
-    )
+    files = {f"{UNIT_FOLDER}/{MAIN}": "two"}
+    knob = Instance("chat", files, root=root, next_server=next_server)  # type: ignore[arg-type]
+    converge_knobs([knob], Ledger(Store(root), KernelFS(root)))
+
+
+def test_a_next_server_serves_from_before_the_restart_until_after_it(systemd: Systemd) -> None:
+    server = NextServer(systemd)
+    update(systemd, server)
+    (started, before), (ended, between) = server.calls
+    assert (started, ended) == ("start", "end") and there(systemd) == {MAIN: "two"}
+    assert not [call for call in before if "restart" in call] and f"try-restart {MAIN}" in between
+
+
+def test_a_next_server_that_does_not_serve_stops_nothing(systemd: Systemd) -> None:
+    server = NextServer(systemd, "It does not serve.")
+    with pytest.raises(TuningError, match="It does not serve"):
+        update(systemd, server)
+    assert there(systemd) == {MAIN: "one"} and "try-restart" not in str(server.calls)
+
+
+def test_a_next_server_serves_until_the_version_before_is_restored(systemd: Systemd) -> None:
+    server = NextServer(systemd)
+    systemd.refuses = f"try-restart {MAIN}"
     with pytest.raises(TuningError):
-        converge_knobs([knob], ledger)
-    (before,) = begun
-    assert not [call for call in before if "restart" in call], "what ran was not stopped yet"
-    assert there(systemd) == {MAIN: "one"}
+        update(systemd, server)
+    assert [name for name, dummy in server.calls] == ["start", "end"], "what is restored has served before"
+    assert server.calls[1][1].count(f"try-restart {MAIN}") == 2 and there(systemd) == {MAIN: "one"}
+
+
+def test_a_drop_in_is_named_and_copied_before_it_is_removed(systemd: Systemd) -> None:
+    run(systemd, {MAIN: "one"})
+    path = f"{UNIT_FOLDER}/{MAIN}.d/mine.conf"
+    textfile.write_file(f"{systemd.root}{path}", "[Service]\nNice=5\n")
+    (remark,) = run(systemd, {MAIN: "one"}, check=True).remarks
+    assert remark.startswith(f"{path} is a drop-in that this collection has not written. It will be removed, and")
+    (remark,) = run(systemd, {MAIN: "one"}).remarks
+    assert not os.path.exists(f"{systemd.root}{path}")
+    (copy,) = (systemd.root / "var/lib/sovereign-epyc/removed-drop-ins" / MAIN).iterdir()
+    assert copy.read_text() == "[Service]\nNice=5\n" and copy.name.startswith("mine.conf.2")
+    assert f"It is removed; /{copy.relative_to(systemd.root)} is a copy of it." in remark
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert run(systemd, {MAIN: "one"}).remarks == []
 
 
 def there(systemd: Systemd) -> dict[str, str]:

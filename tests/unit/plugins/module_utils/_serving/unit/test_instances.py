@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instances import Purge
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.update.restart import Restart
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, services
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server
 
@@ -139,6 +141,7 @@ class Tries:
         self.server = copy.copy(server("b11434"))
         self.server.files = {"/opt/llama-server": [1, 1]}
         self.tried: list[str] = []
+        self.restarts: list[dict[str, Any]] = []
         self.active = "active"
         self.check = True
         self.said = CommandResult(0, "", "")
@@ -149,6 +152,14 @@ class Tries:
         put(planning, "read_unit_properties", lambda names: {name: {"ActiveState": self.active} for name in names})
         put(instances, "list_memory_of_instance", lambda host, name, row: [])
         put(instances, "plan_instance_among_others", lambda engine, host, options, *others: self.planned(options))
+        # The memory is enough for two servers, new connections can be handed over, and a start takes 95 s.
+        put(
+            instances.start_first,
+            "plan_instance_among_others",
+            lambda engine, host, options, *more: self.planned(options),
+        )
+        put(instances.Handover, "find_obstacle", lambda handover: "")
+        put(instances, "estimate_start_seconds", lambda *dummy: 95)
         put(instances, "require_free_port", lambda fs, options, units: None)
         put(probe, "probe_capabilities", lambda binary, walls: self.server)
         put(probe, "require_accepted_arguments", lambda binary, arguments, walls, folders: self.tried.append("dry run"))
@@ -157,7 +168,7 @@ class Tries:
 
     def planned(self, options: Options) -> InstancePlan:
         seat = Placement([1], [0, 1], [0, 1], "interleave", "")
-        wants = {"model": self.model.path, "load": "mmap", "port": options.port}
+        wants = {"model": self.model.path, "load": "mmap", "port": options.port, "context": options.context}
         return InstancePlan(options, seat, MemoryNeed(1, 2, 3), wants, None, [self.model], [], {"nodes": "0-1"}, [])
 
     def knobs(self, *more: dict[str, object], **asked: object) -> list[Knob]:
@@ -166,7 +177,9 @@ class Tries:
         one = {"name": "chat", "binary": "/opt/llama-server", "model": self.model.path, "port": 8080}
         host = Host(KernelFS(str(self.root), read_only=self.check))
         every = [{**one, **asked}, *({**one, **other} for other in more)]
-        return instances.build_knobs(LlamaEngine(), host, every, Purge(), str(self.root))
+        knobs = instances.build_knobs(LlamaEngine(), host, every, Purge(), str(self.root))
+        self.restarts = knobs[-1].module_facts()["restarts"]
+        return knobs
 
     def install(self, **asked: object) -> None:
         for knob in self.knobs(**asked):
@@ -242,6 +255,7 @@ def test_a_start_that_never_ends_is_an_error(tries: Tries, monkeypatch: pytest.M
 
 
 def test_of_each_binary_one_token_is_enough(tries: Tries) -> None:
+    tries.active = "inactive"
     knobs = tries.knobs({"name": "code", "port": 8081})
     assert tries.tried == [*ALL, "read", "dry run"]
     assert [knob.list_remarks() for knob in knobs[:-1]] == [["slow"], ["slow"]]
@@ -323,42 +337,80 @@ def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monke
     assert speeds == [] and "\nTimeoutStartSec=380\n" in unit.read_text()
 
 
-def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = {"update_order": "start_first"}
-    proven: list[list[str]] = []
-    monkeypatch.setattr(instances.start_first, "try_units_until_first_serves", lambda files: proven.append(list(files)))
-    monkeypatch.setattr(
-        instances.start_first,
-        "plan_instance_among_others",
-        lambda engine, host, options, *others: tries.planned(options),
+def planned_restart(tries: Tries, **asked: object) -> Restart | None:
+    (knob,) = (knob for knob in tries.knobs(**asked) if isinstance(knob, Instance))
+    assert (knob.next_server is not None) == (knob.restart is not None and knob.restart.order == "start_first")
+    assert [restart["message"] for restart in tries.restarts] == (
+        [knob.restart.format_message()] if knob.restart else []
     )
+    return knob.restart
+
+
+def test_what_runs_is_stopped_last_where_both_fit(tries: Tries) -> None:
+    tries.install()
+    assert planned_restart(tries) is None, "it is what runs"
+    assert planned_restart(tries, drain_timeout=5) is None, "it needs no restart"
+    restart = planned_restart(tries, context=512)
+    assert restart and (restart.order, restart.announced_seconds) == ("start_first", 0)
+    assert restart.format_message() == (
+        "llama-chat.service would be restarted; nobody notices: the new server is started first."
+    )
+    tries.active = "failed"
+    assert planned_restart(tries, context=512) is None, "nothing runs"
+
+
+def test_why_somebody_notices_a_restart_is_said_before_it(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     tries.install()
 
-    def proof(**asked: object) -> object:
-        (one,) = (knob for knob in tries.knobs(**asked) if isinstance(knob, Instance))
-        return one.require_new_units_serve
+    def message(order: str, *more: dict[str, object], **asked: object) -> str:
+        (knob,) = (knob for knob in tries.knobs(*more, **asked) if isinstance(knob, Instance) and knob.restart)
+        assert knob.restart and (knob.restart.order, knob.restart.announced_seconds) == (order, 95)
+        text = knob.restart.format_message()
+        assert text.startswith("llama-chat.service would be restarted; nobody is served for about 95 s.")
+        assert text in knob.list_remarks()
+        return text
 
-    assert proof(**first) is None, "it is what runs"
-    assert proof(port=8081) is None, "it was not asked for"
-    ready = proof(port=8081, **first)
-    assert callable(ready) and not proven
-    ready()
-    assert proven == [["/etc/systemd/system/llama-chat-next.service"]]
-    with pytest.raises(BadRequest, match="update_order start_first needs the name chat-next for a while"):
-        tries.knobs({"name": "chat-next", "port": 8082}, port=8081, **first)
+    assert message("stop_first", context=512, update_order="stop_first").endswith("95 s.")
+    assert "a hugetlbfs holds one copy" in message("stop_first", context=512, hugepages="hugetlbfs")
+    monkeypatch.setattr(instances.systemd_verify, "require_valid_units", lambda files: None)
+    folder = {"context": 512, "unit_settings": {"StateDirectory": "mine"}}
+    assert "because /var/lib/mine in unit_settings is for one server" in message("stop_first", **folder)
+    assert "because chat-next is another instance" in message(
+        "stop_first", {"name": "chat-next", "port": 8082}, context=512
+    )
+    assert "The port changes" in message("start_first", port=8081)
+    monkeypatch.setattr(instances.Handover, "find_obstacle", lambda handover: "Install nftables.")
+    assert message("start_first", context=512).endswith("Install nftables.")
 
     def full(*dummy: object) -> None:
         raise BadRequest("The instance needs 9 GiB.")
 
     monkeypatch.setattr(instances.start_first, "plan_instance_among_others", full)
-    (one, dummy) = tries.knobs(port=8081, **first)
-    assert (
-        "update_order: the running instance is stopped first, for want of room. The instance needs 9 GiB."
-        in one.list_remarks()
-    )
-    assert proof(port=8081, **first) is None
-    tries.active = "failed"
-    assert proof(port=8081, **first) is None, "nothing runs"
+    assert message("stop_first", context=512).endswith("for want of room. The instance needs 9 GiB.")
+
+
+def test_the_new_server_is_only_tried_where_it_does_not_fit_beside_itself(
+    tries: Tries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries.install()
+
+    def plan(
+        engine: object,
+        host: object,
+        options: Options,
+        capabilities: object,
+        held: object,
+        before: list[InstancePlan],
+        *_: object,
+    ) -> InstancePlan:
+        if before:
+            raise BadRequest("The instance needs 9 GiB.")
+        return tries.planned(options)
+
+    monkeypatch.setattr(instances, "plan_instance_among_others", plan)
+    restart = planned_restart(tries, context=512)
+    assert restart and restart.announced_seconds == 95
+    assert "memory does not suffice for two of it. The instance needs 9 GiB." in restart.format_message()
 
 
 # Memory

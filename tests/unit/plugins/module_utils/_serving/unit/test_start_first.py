@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a changed instance is started beside the one that runs; tests/service/test_llama_install.py starts one."""
+"""The new version beside the running one: its plan and its units; tests/service/test_llama_updates.py starts some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import start_first
@@ -53,7 +52,7 @@ def test_it_is_the_same_instance_under_another_name(model: str, monkeypatch: pyt
     options = found.options
     assert (found.unit, options.host, options.watchdog, options.context) == (
         "llama-chat-next.service",
-        "127.0.0.1",
+        "0.0.0.0",
         None,
         512,
     )
@@ -77,17 +76,8 @@ def test_what_runs_needs_its_file_too(model: str, tmp_path: Path, monkeypatch: p
     )
 
 
-@pytest.mark.parametrize("more", [{"hugepages": "hugetlbfs"}, {"rpc_workers": ["10.0.0.2:50052"]}])
-def test_what_cannot_be_twice_on_a_host_is_refused(more: dict[str, Any]) -> None:
-    with pytest.raises(BadRequest, match="update_order start_first has the instance run twice"):
-        Options.parse(asked("/srv/m.gguf", update_order="start_first", **more))
-
-
-def test_the_temporary_instance_has_no_folder_of_the_running_one(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_temporary_instance_keeps_no_prompts(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     room(monkeypatch, 50)
     raw = asked(model, slot_files="1GiB")
     found = start_first.plan_temporary_instance(LlamaEngine(), machine("9754"), raw, NEW, [], [], RUNS)
     assert found.options.slot_files is None and raw["slot_files"] == "1GiB"
-    raw = asked(model, unit_settings={"StateDirectory": "mine"})
-    with pytest.raises(BadRequest, match="unit_settings: /var/lib/mine belongs to one server"):
-        start_first.plan_temporary_instance(LlamaEngine(), machine("9754"), raw, NEW, [], [], RUNS)

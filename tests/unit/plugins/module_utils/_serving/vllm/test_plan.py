@@ -166,7 +166,6 @@ def test_groups_that_are_refused(machine: Machine) -> None:
         ({"slots": 0}, "slots is '0'"),
         ({"kv_cache": "much"}, "no amount of memory"),
         ({"threads": 4}, "no option 'threads'"),
-        ({"update_order": "start_first"}, "no option 'update_order'"),
         ({"cpus": "node9"}, "There is no node9 on this host"),
         ({"cpus": "999"}, "CPU 999 is not on this host"),
         ({"cpus": "housekeeping,node0", "kv_cache": "900GiB"}, "kv_cache, or cpus on more nodes"),

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The restart of a running instance: for how long nobody will be served, and for how long nobody was.
+
+The best predictor of a start is the last start of the same unit. The part of it that the disk took is known, because
+the kernel counts what a process reads from disks; the rest of it is about proportional to the size of the model.
+Source: org.freedesktop.systemd1(5); proc_pid_io(5).
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, suppress
+
+from ..._errors import TuningError
+from ..._io import command, textfile
+from ..._kernel import page_cache
+from ..._kernel.hugepages import SMALL
+from ..hooks import server_http
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from threading import Event
+    from typing import Any
+
+START_FIRST, STOP_FIRST = "start_first", "stop_first"
+TIMES = ("InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic")
+#: How many pages of a file are looked up in the page cache.
+SAMPLE_PAGES = 512
+#: The seconds between two health checks while an outage is measured.
+PAUSE_SECONDS = 0.1
+
+
+class Restart:
+    """One restart of a running instance: its order, and the seconds without service, announced and measured.
+
+    ``url`` is where the instance is asked before and after; "" where that differs, and no outage can be measured.
+    ``reason`` says why nobody can be spared the outage, or "".
+    """
+
+    __slots__ = ("announced_seconds", "is_done", "order", "outage_seconds", "reason", "unit", "url")
+
+    def __init__(self, unit: str, order: str, announced_seconds: int, reason: str, url: str) -> None:
+        self.unit = unit
+        self.order = order
+        self.announced_seconds = announced_seconds
+        self.reason = reason
+        self.url = url
+        self.is_done = False
+        #: None before the restart, and where it is not measured.
+        self.outage_seconds: float | None = None
+
+    def format_message(self) -> str:
+        """Return a sentence for the operator: what the restart would cost, or what it did cost."""
+        announced = f"about {self.announced_seconds} s"
+        if not self.is_done:
+            cost = "nobody notices: the new server is started first"
+            cost = f"nobody is served for {announced}" if self.announced_seconds else cost
+            text = f"{self.unit} would be restarted; {cost}"
+        elif self.outage_seconds is None:
+            text = f"{self.unit} was restarted; nobody was served for {announced}"
+        elif self.announced_seconds or self.outage_seconds:
+            text = f"{self.unit} was restarted; nobody was served for {self.outage_seconds:.1f} s"
+            text += f" ({announced if self.announced_seconds else 'nothing'} was announced)"
+        else:
+            text = f"{self.unit} was restarted; nobody noticed, because the new server was started first"
+        return f"{text}. {self.reason}".rstrip()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "unit": self.unit,
+            "order": self.order,
+            "announced_seconds": self.announced_seconds,
+            "outage_seconds": self.outage_seconds,
+            "message": self.format_message(),
+        }
+
+    @contextmanager
+    def measure_outage(self) -> Iterator[None]:
+        """Check the health of the server all the time during the block, and note for how long nobody was served."""
+        # Imported here because most runs restart nothing.
+        import threading
+
+        ended, outages = threading.Event(), [0.0]
+        watcher = threading.Thread(target=_check_health_until, args=(self.url, ended, outages), daemon=True)
+        if self.url:
+            watcher.start()
+        try:
+            yield
+        finally:
+            self.is_done = True
+            ended.set()
+            if self.url:
+                watcher.join()
+                self.outage_seconds = round(sum(outages), 1)
+
+
+def _check_health_until(url: str, ended: Event, outages: list[float]) -> None:
+    """Add the seconds of each time without service to ``outages`` until the event ``ended``."""
+    failed_at: float | None = None
+    while not ended.wait(PAUSE_SECONDS):
+        now = time.monotonic()
+        status, text = server_http.send_get_request(url, "/health", server_http.HEALTH_TIMEOUT)
+        if status == 200 and failed_at is not None:
+            outages.append(time.monotonic() - failed_at)
+            failed_at = None
+        elif failed_at is None and (status == 503 or text == server_http.CONNECTION_REFUSED):
+            failed_at = now
+    outages += [] if failed_at is None else [time.monotonic() - failed_at]
+
+
+def estimate_start_seconds(
+    unit: str, old_files: Mapping[str, list[int]], new_files: Mapping[str, list[int]], speed: float | None, cached: bool
+) -> int:
+    """Return how long a start of ``unit`` with the new files will take, at least 1 s.
+
+    Both maps have size and time of each file by its path. ``speed`` is the measured speed of the disk in bytes per
+    second, and ``cached`` is True for files that will be in the page cache by then.
+    """
+    seconds, bytes_read = _read_last_start(unit)
+    old_bytes, new_bytes = (sum(row[0] for row in files.values()) for files in (old_files, new_files))
+    if speed:
+        seconds = max(seconds - min(bytes_read, old_bytes) / speed, 0.0)
+    if old_bytes:
+        seconds *= new_bytes / old_bytes
+    if speed and not cached:
+        seconds += sum(_count_uncached_bytes(path, row[0]) for path, row in new_files.items()) / speed
+    return max(round(seconds), 1)
+
+
+def _read_last_start(unit: str) -> tuple[float, int]:
+    """Return how long the last start of a running unit took, and how many bytes its process has read from disks."""
+    output = command.run_command(["systemctl", "show", f"--property={','.join(TIMES)},MainPID", unit])
+    values = dict(row.partition("=")[::2] for row in output.splitlines())
+    begun, ended = (int(values.get(name) or 0) for name in TIMES)
+    rows = (textfile.read_text(f"/proc/{values.get('MainPID') or 0}/io") or "").splitlines()
+    counts = dict(row.split(": ") for row in rows if ": " in row)
+    return max(ended - begun, 0) / 1e6, int(counts.get("read_bytes", 0))
+
+
+def _count_uncached_bytes(path: str, size: int) -> float:
+    """Return an estimate of the bytes of a file that are not in the page cache; all of them where it is unknown."""
+    pages = range(0, size // SMALL, max(size // SMALL // SAMPLE_PAGES, 1))
+    with suppress(TuningError):
+        return size * (1 - len(page_cache.read_nodes_of_cached_pages(path, pages)) / max(len(pages), 1))
+    return size

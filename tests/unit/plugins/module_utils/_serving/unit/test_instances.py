@@ -363,7 +363,7 @@ def test_why_somebody_notices_a_restart_is_said_before_it(tries: Tries, monkeypa
     tries.install()
 
     def message(order: str, *more: dict[str, object], **asked: object) -> str:
-        (knob,) = (knob for knob in tries.knobs(*more, **asked) if isinstance(knob, Instance) and knob.restart)
+        knob = next(knob for knob in tries.knobs(*more, **asked) if isinstance(knob, Instance) and knob.restart)
         assert knob.restart and (knob.restart.order, knob.restart.announced_seconds) == (order, 95)
         text = knob.restart.format_message()
         assert text.startswith("llama-chat.service would be restarted; nobody is served for about 95 s.")

@@ -94,6 +94,15 @@ options:
         type: str
         choices: [completion, embedding, rerank]
         default: completion
+      pooling:
+        description:
+          - How the vectors of the tokens of a text become one vector, for O(instances[].task=embedding). By default,
+            the header of the model decides. A model whose header says nothing, as of most generating models, is refused
+            without this option, because the server would answer each request to C(/v1/embeddings) with an error.
+          - V(rank) is for O(instances[].task=rerank) only, which has it without this option. A model without a head for
+            scores is refused.
+        type: str
+        choices: [mean, cls, last, rank]
       alias:
         description: The name of the model for clients.
         type: str
@@ -136,10 +145,13 @@ options:
         type: str
         choices: ["on", "off", auto]
       batch:
-        description: The logical size of a batch, in tokens.
+        description: The logical size of a batch, in tokens. The default for the tasks V(embedding) and V(rerank) is
+          O(instances[].ubatch).
         type: int
       ubatch:
-        description: The physical size of a batch, in tokens.
+        description: The physical size of a batch, in tokens. A server for the tasks V(embedding) and V(rerank) refuses
+          a text that is longer, so that the default for these tasks is the context of a slot, as far as the model was
+          trained for it.
         type: int
       experts:
         description: The number of experts for each token in a mixture of experts. It must be less than the model's own

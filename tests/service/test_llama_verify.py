@@ -10,6 +10,7 @@ import json
 
 import pytest
 
+from ansible_collections.sovereign.epyc.tests.unit.fakes import heads
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import RIGHT
 from vepyc.playbook_runs import run_playbook
 
@@ -119,9 +120,11 @@ def test_a_server_that_guesses_nothing_though_it_shall_is_wrong(service_host):
 
 @pytest.mark.parametrize("task", ["embedding", "rerank"])
 def test_an_instance_that_makes_no_tokens_is_right(service_host, task):
-    """The model has no head for comparing, and the server computes with it all the same."""
-    pooling = ["--pooling", "mean"] if task == "embedding" else []
-    items, facts = chat_and_verify(service_host, task=task, extra_arguments=pooling)
+    more = {"pooling": "mean"}
+    if task == "rerank":
+        service_host.write_file("/var/lib/models/ranks.gguf", heads.ranks())
+        more = {"model": "/var/lib/models/ranks.gguf"}
+    items, facts = chat_and_verify(service_host, task=task, **more)
     assert verdicts_by_name(items) == {**RIGHT, "speculation/chat": "unasked"}, items
     assert facts["chat"]["tokens_per_second"] > 0 and facts["chat"]["drafts"] is None
 

@@ -98,6 +98,22 @@ def with_mtp() -> bytes:
     return _file("mimo2", 2, [EMBEDDING, NORM, OUTPUT, *layers, *more], entries)
 
 
+def embeds(pooling: int | None = 3) -> bytes:
+    """A model whose header states this kind of pooling, the vector of the last token by default."""
+    return _qwen3([], pooling)
+
+
+def ranks() -> bytes:
+    """A model with a head for scores."""
+    return _qwen3([("cls.output.weight", (WIDTH, 1))], 4)
+
+
+def _qwen3(more: list[tuple[str, tuple[int, ...]]], pooling: int | None) -> bytes:
+    norms = [(f"blk.0.attn_{one}_norm.weight", (WIDTH // 4,)) for one in "qk"]
+    entries = [] if pooling is None else [ggufs.entry("qwen3.pooling_type", "I", pooling)]
+    return _file("qwen3", 1, [EMBEDDING, NORM, OUTPUT, *_layer(0), *norms, *more], entries)
+
+
 def _layer(number: int, reads: int = WIDTH, fused: bool = False) -> list[tuple[str, tuple[int, ...]]]:
     parts = {"qkv": 3 * WIDTH} if fused else dict.fromkeys("qkv", WIDTH)
     shapes = {

@@ -32,6 +32,9 @@ COMMON_FLAGS: dict[str, tuple[Candidate, ...]] = {
     "context": (("--ctx-size", VALUE),),
     "slots": (("--parallel", VALUE),),
     "task=embedding": (("--embedding",),),
+    "pooling": (("--pooling", VALUE),),
+    # The flag of task rerank says so, too.
+    "pooling=rank": ((),),
     "projector": (("--mmproj", VALUE),),
     "chat_template": (("--jinja", "--chat-template-file", VALUE),),
     # A build without these flags stores no earlier prompts and no checkpoints, so no argument is needed.

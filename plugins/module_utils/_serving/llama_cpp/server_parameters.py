@@ -30,7 +30,7 @@ NGRAM_PARAMETERS = ("ngram_lookup", "ngram_max", "ngram_min_hits")
 SAMPLING_PARAMETERS = tuple(sampling.RANGES)
 #: All parameters, in the order of the arguments.
 PARAMETERS = (
-    *("model", "models", "models_loaded", "alias", "host", "port", "context", "slots", "task", "projector"),
+    *("model", "models", "models_loaded", "alias", "host", "port", "context", "slots", "task", "pooling", "projector"),
     *("adapters", "chat_template", "prompt_cache", "slot_files", "checkpoints", "threads", "threads_batch", "cpus"),
     *("numa", "load", "repack", "flash_attention", "cache_type_k", "cache_type_v", "batch", "ubatch", "experts", "mla"),
     *("attention_buffer", "fused_moe", *SAMPLING_PARAMETERS, "rpc_workers", "rpc_layers", "speculation"),

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 ENGINES = ("llama.cpp", "ik_llama.cpp")
 TASKS = ("completion", "embedding", "rerank")
+#: How the vectors of the tokens of a text become one vector. The value none of llama-server is left out: a server that
+#: gives a vector for each token answers requests to /v1/embeddings with an error.
+POOLINGS = ("mean", "cls", "last", "rank")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
 MEMORY_POLICIES = ("bind", "interleave", "distribute", "rows", "local")
 #: Memory policies with which the server binds each thread to a NUMA node, and uses the mapped file without repacking.
@@ -40,6 +43,7 @@ FIELDS = {
     "adapters": Field("dict", {}),
     "chat_template": Field("path"),
     "task": Field("str", "completion", TASKS),
+    "pooling": Field("str", None, POOLINGS),
     "context": Field("int", 8192, low=1),
     "slots": Field("int", 1, low=1),
     "cache_type_k": Field("str", "f16", CACHE_TYPES),
@@ -191,6 +195,11 @@ def _refuse_conflicting_options(options: Options) -> None:
         raise BadRequest(f"task is {options.task}, which has no conversations: leave chat_template out.")
     if options.projector and not options.generates_text:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
+    if options.pooling and (options.generates_text or (options.pooling == "rank") != (options.task == "rerank")):
+        raise BadRequest(
+            f"pooling {options.pooling} has no effect with task {options.task}: mean, cls and last are for task "
+            "embedding, and rank is for task rerank. Leave it out, or change the task."
+        )
     if options.uses_draft and not options.draft_model and options.drafting_kind != draft_compatibility.MTP:
         raise BadRequest(f"speculation is {options.speculation_text}, which needs a draft_model; or say ngram.")
     for key in options_refused_for_kinds(options.speculation):

@@ -15,6 +15,7 @@ from ..._models.token_cost import ModelLayers
 from ..._notation.sizes import UNITS
 from .instance_plan import MemoryNeed
 from .kv_cache import CacheSettings, compute_kv_cache_size
+from .model_task import choose_batch_sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def estimate_memory_need(
     for member, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
         if member is None:
             continue
-        sizes = build_cache_settings(options, server, types)
+        sizes = build_cache_settings(options, server, types, member)
         cache = compute_kv_cache_size(member, sizes)
         if cache is None:
             remarks.append(
@@ -107,9 +108,12 @@ def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
     return MemoryNeed.sum_of_needs(sorted(needs, key=lambda need: need.total, reverse=True)[:count])
 
 
-def build_cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:
+def build_cache_settings(
+    options: Options, server: ServerCapabilities, types: tuple[str, str], model: Model
+) -> CacheSettings:
     """Return the settings of a server that decide the size of the KV cache with these types of keys and values."""
-    batch = min(options.ubatch or UBATCH, options.batch or BATCH, options.context)
+    batch, ubatch = choose_batch_sizes(options, model)
+    batch = min(ubatch or UBATCH, batch or BATCH, options.context)
     return CacheSettings(
         options.context,
         options.slots,

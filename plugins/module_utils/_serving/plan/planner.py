@@ -22,6 +22,7 @@ from . import cpu_assignment, free_memory, rpc_workers, slot_files
 from . import placement as placing
 from .instance_plan import InstancePlan, staged_paths
 from .memory_need import estimate_memory_need, sum_of_largest_needs
+from .model_task import batch_remarks, choose_batch_sizes, task_refusal_reason
 from .speculation_plan import plan_speculation
 
 TYPE_CHECKING = False
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
 #: Options that become server parameters of the same name.
 PARAMETERS_NAMED_AS_OPTIONS = (
-    *("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k", "projector"),
+    *("alias", "host", "port", "context", "slots", "pooling", "flash_attention", "cache_type_k", "projector"),
     *("mla", "attention_buffer", "fused_moe"),
 )
 
@@ -106,6 +107,7 @@ def plan_instance(
         unknown += [remark for item, dummy, more in each for remark in more]
     remarks += [
         *unknown,
+        *batch_remarks(options, [model, *more_models], whole),
         *(rpc_workers.subtract_memory_on_workers(options, model, whole) if options.rpc_workers else []),
     ]
     rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
@@ -155,8 +157,11 @@ def _require_readable_weight_types(options: Options, server: ServerCapabilities,
 def _validate_model_and_draft(
     options: Options, server: ServerCapabilities, model: Model, draft: Model | None
 ) -> list[str]:
-    """Return remarks on a model and its draft; BadRequest for a draft that does not fit, or wrong experts."""
+    """Return remarks on a model and its draft; BadRequest where one of them does not fit, and for wrong experts."""
     remarks = []
+    reason = task_refusal_reason(options, model)
+    if reason:
+        raise BadRequest(reason)
     if options.drafting_kind in draft_compatibility.HEAD_KINDS:
         for reason in draft_compatibility.draft_head_refusal_reasons(
             options.drafting_kind, model, draft, ik=server.engine != ENGINES[0]
@@ -210,6 +215,7 @@ def _build_server_parameters(
     if options.rpc_workers:
         server_parameters["rpc_workers"] = rpc_endpoints.format_rpc_flag_value(options.rpc_workers)
         server_parameters["rpc_layers"] = rpc_workers.count_layers_on_workers(options, model)
+    server_parameters["batch"], server_parameters["ubatch"] = choose_batch_sizes(options, model)
     if not options.generates_text:
         server_parameters["task"] = options.task
     server_parameters.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_per_slot)

@@ -22,7 +22,7 @@ TOKEN_BYTES = 16
 def estimate_slot_bytes(options: Options, server: ServerCapabilities, model: Model) -> SlotBytes:
     """Return the size of a slot file; without the part of a KV cache that the header of the model does not state."""
     cache = compute_kv_cache_size(
-        model, build_cache_settings(options, server, (options.cache_type_k, options.cache_type_v))
+        model, build_cache_settings(options, server, (options.cache_type_k, options.cache_type_v), model)
     )
     tokens = options.context // options.slots
     if cache is None:

@@ -73,8 +73,8 @@ def test_every_want_is_asked_of_every_server() -> None:
     """Workers on other hosts have to be there when a server is asked; tests/service/test_group.py has some.
 
     How tokens are chosen, adapters, templates and several models are asked of the newest server by
-    tests/service/test_llama_options.py, the cache of a draft by tests/service/test_llama_speculation.py, and slot files
-    by tests/service/test_slot_files.py. What only ik_llama.cpp has is below.
+    tests/service/test_llama_options.py, the cache of a draft by tests/service/test_llama_speculation.py, slot files by
+    tests/service/test_slot_files.py, and pooling by tests/service/test_tasks.py. What only ik_llama.cpp has is below.
     """
     asked = {want for wants in ASKED["wants"].values() for want in wants}
     assert asked == set(PARAMETERS) - {
@@ -87,6 +87,7 @@ def test_every_want_is_asked_of_every_server() -> None:
         "draft_cache_type_k",
         "draft_cache_type_v",
         *("mla", "attention_buffer", "fused_moe", "suffix_corpus", "slot_files", "reuse_port"),
+        "pooling",
     }
 
 
@@ -104,6 +105,13 @@ def test_the_folder_of_slot_files(name: str) -> None:
             arguments(server(name), slot_files="/var/lib/llama-a")
         return
     assert arguments(server(name), slot_files="/var/lib/llama-a") == "--slot-save-path /var/lib/llama-a"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_pooling_of_vectors(name: str) -> None:
+    assert arguments(server(name), task="embedding", pooling="last") == "--embedding --pooling last"
+    if server(name).engine != IK:
+        assert arguments(server(name), task="rerank", pooling="rank") == "--reranking", "the flag says so, too"
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -24,7 +24,7 @@ from ..._kernel import memory_calls as page_memory
 from ..._kernel.hugepages import read_free_and_reserved_pages, read_free_pages
 from ..._kernel.numa_maps import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
 from ..._notation.cpulist import format_cpulist
-from ..._notation.gguf_parts import list_gguf_parts
+from ..._notation.gguf_parts import list_gguf_parts, unfinished_copy_path
 from ..._notation.sizes import format_bytes_short, format_pages
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ class FileCopy:
         self.descriptor = descriptor
         self.folder = folder
         self.name = os.path.basename(source)
-        self.temporary_name = f".{self.name}.part"
+        self.temporary_name = unfinished_copy_path(self.name)
         self.source_status = os.fstat(descriptor)
         self.page_bytes = page
         self.pages = -(-self.source_status.st_size // page)

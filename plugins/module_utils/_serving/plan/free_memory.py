@@ -10,6 +10,7 @@ from ..._kernel import partitions
 from ..._kernel.hugepages import default_page_kb, list_hugetlbfs_mounts, read_free_pages
 from ..._kernel.page_cache import read_available_bytes
 from ..._notation.cpulist import format_cpulist, parse_cpulist
+from ..._notation.gguf_parts import unfinished_copy_path
 from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from .instance_plan import staged_paths
 
@@ -33,10 +34,11 @@ LARGEST_POOL = 2048
 class FreeMemory:
     """The free memory of a host, and other facts of the host's state that a plan needs.
 
-    ``available`` has the free bytes by node, without huge pages, and ``free`` the free huge pages by node and page size
-    in kB. ``default_kb`` is the size of the huge pages that a program gets by default. ``hugetlbfs_kb`` is the page
-    size of the chosen hugetlbfs, None without one. ``thp`` is the mode of transparent huge pages. ``staged`` has the
-    files that are on the hugetlbfs already, and ``partition`` the CPUs of the cpuset partition for instances.
+    ``available`` has the free bytes by node, without huge pages, and ``free`` the free huge pages by node and page
+    size in kB. ``default_kb`` is the size of the huge pages that a program gets by default. ``hugetlbfs_kb`` is the
+    page size of the chosen hugetlbfs, None without one. ``thp`` is the mode of transparent huge pages. ``staged`` has
+    the files that are on the hugetlbfs already, or are being copied there, and ``partition`` the CPUs of the cpuset
+    partition for instances.
     """
 
     __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "partition", "staged", "thp")
@@ -99,9 +101,14 @@ def read_free_and_staged_memory(host: Host, options: OptionTable, models: Sequen
     isolated = [cpu for path in ISOLATED for cpu in parse_cpulist(fs.read_if_present(path) or "")]
     isolated += partition if kind == partitions.ISOLATED else ()
     modes = (fs.read_if_present(THP) or "[never]").split("[")[1].split("]")[0]
-    staged = [path for model in models for path in staged_paths(options, model) if fs.read_status(path) is not None]
+    staged = [path for model in models for path in staged_paths(options, model) if _has_pages_of_copy(fs, path)]
     mount_kb = _find_hugetlbfs_page_kb(fs, options.hugetlbfs)
     return FreeMemory(available, free, default_kb, mount_kb, isolated, modes, staged, partition)
+
+
+def _has_pages_of_copy(fs: KernelFS, path: str) -> bool:
+    """Return whether a copy of a file has its pages, which are all allocated before the file is copied."""
+    return any(fs.read_status(name) is not None for name in (path, unfinished_copy_path(path)))
 
 
 def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:

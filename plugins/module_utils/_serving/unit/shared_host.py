@@ -17,6 +17,7 @@ from ..._kernel.cgroups import list_processes
 from ..._kernel.hugepages import default_page_kb
 from ..._knobs.managed_units import BETWEEN_STATES, read_unit_properties, unit_state
 from ..._notation.cpulist import format_cpulist
+from ..._notation.gguf_parts import unfinished_copy_path
 from ..catalogue import LLAMA
 from ..plan import free_memory
 from . import start_limits
@@ -154,8 +155,12 @@ def _reserve_memory_of_earlier_instance(free: FreeMemory, service: InstancePlan)
     if service.options.hugepages == "pool":
         memory, huge_bytes = 0, need.total
     elif service.staged:
-        # A copy that exists already is not counted as free any more.
+        # A copy that exists already, or is being made, is not counted as free any more.
         memory = need.total - need.weights
-        huge_bytes = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
+        huge_bytes = sum(
+            os.path.getsize(source)
+            for source, path in service.staged.items()
+            if not os.path.exists(path) and not os.path.exists(unfinished_copy_path(path))
+        )
         page_kb = free.hugetlbfs_kb or page_kb
     free.reserve(memory, nodes, free_memory.count_pages_for_bytes(huge_bytes // len(nodes), page_kb), page_kb)

@@ -47,6 +47,16 @@ def test_a_partition_for_instances(tmp_path: Path, kind: str | None, has: set[in
     assert (free.partition, free.isolated) == (has, isolated)
 
 
+@pytest.mark.parametrize("name", ["m.gguf", ".m.gguf.part"])
+def test_a_copy_that_is_being_made_has_its_pages_already(tmp_path: Path, name: str) -> None:
+    """So that the plan of an instance is the same while its model is copied and afterwards."""
+    tree = hosts.small(tmp_path)
+    model = ggufs.written(tmp_path / "m.gguf", 144)
+    tree.put(f"/dev/hugepages/llama-chat/{name}", "staged")
+    free = free_memory.read_free_and_staged_memory(host.Host(tree.fs), options(), [model])
+    assert free.staged == {"/dev/hugepages/llama-chat/m.gguf"}
+
+
 def test_what_a_host_has_left(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path)
     tree.put("/proc/meminfo", "MemTotal: 8 kB\nHugepagesize:       2048 kB")

@@ -286,6 +286,7 @@ class _Reader:
     def _read_array(self, key: str) -> Any:
         kind, count = self._read_number("I", key), self._read_number("Q", key)
         self._validate_count(key, count, "elements", MOST_ELEMENTS)
+        self.part.value_types[key] = f"array of {TYPE_NAMES.get(kind, kind)}"
         if kind == TEXT:
             self._texts += count
             self._validate_count("it", self._texts, "texts", MOST_TEXTS)
@@ -297,7 +298,6 @@ class _Reader:
             return None
         if kind not in NUMBERS:
             raise self._damaged_error(f"the array {key} has elements of the unknown type {kind}")
-        self.part.value_types[key] += f" of {TYPE_NAMES[kind]}"
         size = STRUCTS[NUMBERS[kind]].size * count
         if count > LONGEST_KEPT:
             return self._skip_bytes(size, key)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 
 LETTERS = "BbHhIif?8AQqd"
 TOKENS = [b"<s>", b"</s>", b"<unk>", b"a", b"b", *(f"token {number}".encode() for number in range(200)), b"\xff\xfe"]
@@ -90,6 +91,12 @@ def written(
     with path.open("wb") as file:
         file.write(content)
         file.truncate(len(content) + end)
+    return gguf_model.read_model(str(path))
+
+
+def servable(path: Path) -> gguf_model.Model:
+    """Write a small model that a server takes."""
+    path.write_bytes(zero_model.build_zero_model_file())
     return gguf_model.read_model(str(path))
 
 

@@ -33,6 +33,11 @@ class Able(NamedTuple):
     can_pin_threads: bool = True
     openmp: bool = True
     lacks: tuple[str, ...] = ()
+    binary: str = "/opt/llama-server"
+    title: str = "/opt/llama-server (llama.cpp)"
+
+    def holds_name(self, dummy: str) -> None:
+        return None
 
     def has_flag(self, flag: str) -> bool:
         return flag not in self.lacks

@@ -43,6 +43,10 @@ FIRST_PINNING_BUILD = 10456
 FLAG_NEWER_THAN_PINNING = "--spec-synth-len"
 
 
+#: Architectures and tensor types that all builds of both engines have.
+WELL_KNOWN_NAMES = ("llama", "qwen2", "starcoder", "iq4_nl")
+
+
 class HelpOption:
     """One option of a help text: ``hint`` is the text that stands for a value, ``text`` the description."""
 
@@ -92,6 +96,8 @@ class Capabilities:
         self.openmp = openmp
         #: Size and modification time of the binary and of its libraries, by path; set by the caller.
         self.files: dict[str, list[int]] = {}
+        #: Names that were looked up in these files, and whether the files hold them.
+        self._held_names: dict[str, bool] = {}
 
     @property
     def title(self) -> str:
@@ -112,6 +118,18 @@ class Capabilities:
 
     def flag_description(self, flag: str) -> str:
         return self.options[flag].description_as_line if flag in self.options else ""
+
+    def holds_name(self, name: str) -> bool | None:
+        """Return whether the program files hold the name of an architecture or of a tensor type; None if unknown.
+
+        A program holds such names as texts that end with a zero byte. A linker may store a name as the end of a longer
+        text, so that nothing is known of the byte before the name. Where well-known names are not found, the program
+        holds its names in another form, and nothing is known of any name.
+        """
+        for known in (*WELL_KNOWN_NAMES, name):
+            if known not in self._held_names:
+                self._held_names[known] = any(_is_in_file(path, known.encode() + b"\0") for path in self.files)
+        return self._held_names[name] if all(self._held_names[known] for known in WELL_KNOWN_NAMES) else None
 
     def has_flag(self, flag: str) -> bool:
         return flag in self.options and not self.options[flag].is_removed
@@ -137,6 +155,16 @@ class Capabilities:
             "pins_work": self.can_pin_threads,
             "speculation": list(self.offered_values("--spec-type")),
         }
+
+
+def _is_in_file(path: str, text: bytes) -> bool:
+    import mmap
+
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return data.find(text) >= 0
+    except (OSError, ValueError):
+        return False
 
 
 def parse_capabilities(

@@ -9,7 +9,6 @@ import os
 import stat
 
 from ..._errors import BadRequest
-from ..._models import model as gguf_model
 from ..catalogue import LLAMA
 from ..hooks import keys
 from ..hooks.rpc_workers import wait_for_workers
@@ -23,6 +22,7 @@ from ..unit.shared_host import read_free_memory_for_instance
 from . import arguments as server_arguments
 from . import probe, suffix_corpus, units
 from .capabilities import IK
+from .model_checks import ServedFiles, require_loadable_models, require_sound_headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..plan.instance_plan import InstancePlan
-    from ..plan.placement import ServerCapabilities as PlanCapabilities
     from ..unit.engine import HeldMemory
     from .capabilities import Capabilities
 
@@ -58,10 +57,10 @@ class LlamaEngine(Engine):
         return [*options.model_paths, *(path for path in optional if path), *options.adapters]
 
     def require_valid_files(self, options: Options, pending: Collection[str]) -> None:
-        for path in self.list_model_paths(options):
-            if path not in pending:
-                gguf_model.read_model(path)
+        files = ServedFiles(options, pending)
         _read_size_and_time_of_other_files(options)
+        require_sound_headers(files, None)
+        require_loadable_models(files, None)
         if options.api_key_file:
             keys.read_api_keys(options.api_key_file)
 
@@ -69,17 +68,19 @@ class LlamaEngine(Engine):
         self,
         host: Host,
         options: Options,
-        capabilities: PlanCapabilities,
+        capabilities: Capabilities,
         held: Sequence[HeldMemory],
         before: Sequence[InstancePlan],
     ) -> InstancePlan:
-        model, *more = [gguf_model.read_model(path) for path in options.model_paths]
-        draft = gguf_model.read_model(options.draft_model) if options.uses_draft and options.draft_model else None
-        projector = gguf_model.read_model(options.projector) if options.projector else None
-        adapters = [gguf_model.read_model(path) for path in options.adapters]
+        files = ServedFiles(options)
+        require_sound_headers(files, capabilities)
+        model, *more = files.models
+        draft, projector = next(iter(files.drafts), None), next(iter(files.projectors), None)
         weights = [weight for weight in (model, draft, *more) if weight]
         free = read_free_memory_for_instance(host, options, weights, held, before)
-        service = planner.plan_instance(options, host, capabilities, model, draft, free, projector, adapters, more)
+        service = planner.plan_instance(
+            options, host, capabilities, model, draft, free, projector, files.adapters, more
+        )
         service.files.update(_read_size_and_time_of_other_files(options))
         if capabilities.engine == IK:
             service.port_reuse = "port"
@@ -126,6 +127,7 @@ class LlamaEngine(Engine):
         Each binary computes one token, even for several instances. Returns remarks; BadRequest where the trial fails.
         """
         options = service.options
+        require_loadable_models(ServedFiles(options), capabilities)
         if options.rpc_workers and not host.fs.read_only:
             wait_for_workers(rpc_endpoints.format_rpc_flag_value(options.rpc_workers), WORKER_SECONDS)
         behind = hardening.trial_sandbox_lines(options, service.files)

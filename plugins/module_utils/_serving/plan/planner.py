@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
-from ..._models.tensor_types import IK_TYPES
+from ..._models.serving_checks.engine_support import unreadable_type_reasons
 from ..catalogue import LLAMA
 from ..options import router, rpc_endpoints
 from ..options.adapters import format_lora_scaled_value, validate_adapters
@@ -67,7 +67,9 @@ def plan_instance(
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
     given = [item for item in (model, draft, projector, *adapters, *more_models) if item]
-    _require_readable_weight_types(options, server, given)
+    for item in given:
+        for reason in unreadable_type_reasons(item, server.engine, options.binary):
+            raise BadRequest(reason)
     if options.memory == "rows" and server.engine != ENGINES[0]:
         raise BadRequest(
             f"memory rows needs llama.cpp, which gives rows to threads in a known way, and {options.binary} is "
@@ -142,16 +144,6 @@ def plan_instance(
         plan.slot_bytes = slot_files.estimate_slot_bytes(options, server, model)
         plan.remarks += slot_files.list_slot_file_remarks(options, plan.slot_bytes, bool(speculation.draft_max))
     return plan
-
-
-def _require_readable_weight_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
-    for model in models:
-        foreign = [name for name in model.unknown_tensor_types if name in IK_TYPES.values()]
-        if foreign and server.engine == ENGINES[0]:
-            raise BadRequest(
-                f"{model.path} has tensors of types that only ik_llama.cpp reads ({', '.join(foreign)}), and "
-                f"{options.binary} is {server.engine}. Take a build of ik_llama.cpp, or another file of this model."
-            )
 
 
 def _validate_model_and_draft(

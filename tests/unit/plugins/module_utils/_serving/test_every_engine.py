@@ -91,7 +91,7 @@ def llama(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, dict[s
     server = llama_servers.server("b11434")
     monkeypatch.setattr(engine, "read_capabilities", lambda host, options: server)
     Machine(folder, monkeypatch)
-    return engine, {"binary": "/opt/llama-server", "model": str(ggufs.written(folder / "m.gguf", 1 << 20).path)}
+    return engine, {"binary": "/opt/llama-server", "model": str(ggufs.servable(folder / "m.gguf").path)}
 
 
 def vllm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, dict[str, Any]]:

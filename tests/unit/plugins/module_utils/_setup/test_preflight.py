@@ -165,7 +165,7 @@ def test_a_server_that_is_there_is_compared_with_its_checksum(machine: Machine) 
 
 
 def test_a_server_that_will_be_built_is_not_asked(machine: Machine) -> None:
-    path = ggufs.written(machine.tree.root / "m.gguf", 144).path
+    path = ggufs.servable(machine.tree.root / "m.gguf").path
     assert machine.of_instance(binary=None, instance={"model": path}) == []
     (refusal,) = machine.of_instance(installs=False, instance={"model": path})
     assert "does not answer to --help" in refusal

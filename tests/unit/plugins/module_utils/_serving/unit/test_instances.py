@@ -145,7 +145,7 @@ class Tries:
         self.active = "active"
         self.check = True
         self.said = CommandResult(0, "", "")
-        self.model = ggufs.written(root / "m.gguf", 144)
+        self.model = ggufs.servable(root / "m.gguf")
         self.keys = root / "keys"
         self.keys.write_text("secret\n")
         put = monkeypatch.setattr

@@ -164,6 +164,11 @@ refusals:
   returned: always
   type: list
   elements: str
+remarks:
+  description: The running instances that this run restarts, and for how long nobody is served meanwhile.
+  returned: when nothing is refused
+  type: list
+  elements: str
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
@@ -215,10 +220,11 @@ SPEC = dict(
 
 
 def list_controller_and_host_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the refusals that the controller found, and those of the host; the action plugin fails with them."""
+    """Return the refusals of the controller and of the host, with which the action plugin fails, and the remarks."""
     host = Host(fs, params["intent"])
-    ledger = Ledger(Store(fs.root, read_only=True), fs)
-    return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).find_refusals_of_layers()]}
+    preflight = Preflight(params, host, Ledger(Store(fs.root, read_only=True), fs))
+    refusals = [*params["refusals"], *preflight.find_refusals_of_layers()]
+    return {"refusals": refusals, "remarks": [] if refusals else preflight.remarks}
 
 
 def main() -> None:

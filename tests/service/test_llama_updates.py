@@ -59,32 +59,129 @@ def constant_traffic(host: ServiceHost, key: str = "") -> Iterator[dict[str, Any
         yield result
     finally:
         host.run("sleep 2; touch /run/end")
+        host.run("sleep 15")
+        print(host.run("cat /run/traffic.json; ss -tnp | grep -v 22222; cat /proc/net/nf_conntrack; date; journalctl -n 80 -o short-precise --no-pager -u 'llama-*' | cut -c1-220", check=False))
         wait_until(lambda: host.run("systemctl is-active traffic.service", check=False) != "active\n")
         result.update(json.loads(host.run("cat /run/traffic.json")))
         print(result)
 
 
-def read_tables(host: ServiceHost) -> str:
-    return host.run("nft list tables | grep sovereign", check=False)
+def serve_under_traffic(host: ServiceHost, instance: dict[str, Any], key: str = "") -> tuple[dict[str, Any], Any]:
+    """Change the instance under traffic; return what the clients got, and the result of the module."""
+    before = host.main_pid("chat")
+    with constant_traffic(host, key) as traffic:
+        played = host.serve(instance)
+    assert host.main_pid("chat") not in (0, before)
+    return traffic, played["Run the instances"]
 
 
-def test_updates_of_everything_under_traffic(host):
-    """Options, the model, the program and the keys change, and no request fails and no stream is cut."""
-    updates = [
-        {**CHAT, "context": 4096},
-        {**CHAT, "model": "/srv/other.gguf"},
-        {**CHAT, "binary": "/opt/copy/bin/llama-server"},
-        CHAT,
-    ]
-    for instance in updates:
-        before = host.main_pid("chat")
-        with constant_traffic(host) as traffic:
-            played = host.serve(instance)
-        assert host.main_pid("chat") not in (0, before)
-        assert traffic["failures"] == [] and traffic["counts"]["stream"] > 2, traffic
-        (restart,) = played["Run the instances"]["restarts"]
-        assert (restart["unit"], restart["order"]) == (UNIT, "start_first")
-        assert restart["announced_seconds"] == restart["outage_seconds"] == 0, restart
-        assert "nobody noticed" in str(played["Run the instances"]["remarks"])
-        assert read_tables(host) == "" and "-next" not in host.run("ls /run/systemd/system")
-    assert "llama-" not in host.run("journalctl --priority=err --output=cat --no-pager")
+def require_no_leftovers(host: ServiceHost) -> None:
+    assert host.run("nft list tables | grep sovereign", check=False) == ""
+    assert "-next" not in host.run("ls /run/systemd/system; systemctl list-units --all 'llama-*'")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"context": 4096},
+        {"model": "/srv/other.gguf"},
+        {"binary": "/opt/copy/bin/llama-server"},
+        {"host": "0.0.0.0"},
+        {},
+    ],
+    ids=str,
+)
+def test_no_request_fails_and_no_stream_is_cut(host, change):
+    traffic, result = serve_under_traffic(host, {**CHAT, **change})
+    assert traffic["failures"] == [] and traffic["counts"]["stream"] > 2, traffic
+    (restart,) = result["restarts"]
+    assert (restart["unit"], restart["order"]) == (UNIT, "start_first")
+    assert restart["announced_seconds"] == restart["outage_seconds"] == 0, restart
+    assert f"{UNIT} was restarted; nobody noticed: the new server was started first." in result["remarks"]
+    require_no_leftovers(host)
+
+
+def test_keys_are_rotated_without_a_failed_request(host):
+    """The old key stays in the file until all clients have the new one."""
+    host.run("echo old >/etc/keys")
+    host.serve({**CHAT, "api_key_file": "/etc/keys"})
+    host.run("echo new >>/etc/keys")
+    traffic, result = serve_under_traffic(host, {**CHAT, "api_key_file": "/etc/keys"}, "old")
+    assert traffic["failures"] == [] and result["restarts"][0]["outage_seconds"] == 0, traffic
+    assert host.fetch_status(8080, "/v1/models", key="new") == 200
+    assert host.fetch_status(8080, "/v1/completions", {"prompt": "a", "max_tokens": 1}, key="none") == 401
+    host.serve(CHAT)
+
+
+def test_a_check_says_what_a_change_costs_and_changes_nothing(host):
+    changed = host.with_test_model({**CHAT, "context": 4096})
+    before = host.main_pid("chat")
+    played = host.run_role("--check", "--diff", epyc_llama_instances=changed)
+    message = f"{UNIT} needs a restart; nobody notices: the new server is started first."
+    result = played["Run the instances"]
+    assert message in result["remarks"] and result["diff"]["prepared"].endswith(f"{message}\n")
+    assert host.main_pid("chat") == before and result["restarts"][0]["outage_seconds"] is None
+    require_no_leftovers(host)
+
+
+def test_a_new_version_that_does_not_serve_is_no_failure_of_the_host(host):
+    host.run("journalctl --rotate --vacuum-time=1s")
+    before = host.main_pid("chat")
+    host.write_file(
+        "/opt/copy/bin/wary", b'#!/bin/sh\ncase "$*" in *--port*) exit 7;; esac\nexec /opt/copy/bin/llama-server "$@"\n'
+    )
+    host.run("chmod +x /opt/copy/bin/wary")
+    wary = host.with_test_model({**CHAT, "binary": "/opt/copy/bin/wary"})
+    played = host.run_role(epyc_llama_instances=wary)
+    assert played.returncode == 2 and "is untouched" in played.output, played.output
+    assert host.main_pid("chat") == before
+    assert host.run("journalctl --sync; journalctl --priority=err --output=cat --no-pager") == ""
+    assert "llama" not in host.run("systemctl --failed --plain")
+    require_no_leftovers(host)
+
+
+@pytest.mark.parametrize("way", ["stop_first", "without nft"])
+def test_the_announced_outage_is_near_the_real_one(host, way):
+    changed = {**CHAT, "context": 2048 if way == "stop_first" else 1024}
+    if way == "stop_first":
+        changed["update_order"] = "stop_first"
+    else:
+        host.run("mv /usr/sbin/nft /usr/sbin/nft.away")
+    try:
+        traffic, result = serve_under_traffic(host, changed)
+    finally:
+        host.run("mv /usr/sbin/nft.away /usr/sbin/nft", check=way != "stop_first")
+    (restart,) = result["restarts"]
+    print(restart, restart["announced_seconds"] / restart["outage_seconds"])
+    assert 0 < restart["outage_seconds"] < 30 and traffic["failures"], "there is an outage"
+    assert 0.2 < restart["announced_seconds"] / restart["outage_seconds"] < 5
+    (message,) = [text for text in result["remarks"] if "was restarted; nobody was served for" in text]
+    assert ("package nftables" in message) == (way != "stop_first")
+    require_no_leftovers(host)
+
+
+@pytest.mark.parametrize("moment", ["llama-chat-next.service", UNIT])
+def test_a_run_that_is_killed_in_the_middle_leaves_a_server_that_serves(host, moment):
+    """It is killed while the new version starts, and while the instance itself is replaced."""
+    host.run("systemctl unmask llama-chat-next.service; true")
+    changed = host.with_test_model({**CHAT, "context": 3072 if moment == UNIT else 5120})
+    watch = (
+        f"until systemctl is-active {moment} | grep -q ating; do sleep 0.02; done; "
+        "kill -KILL $(pgrep -n -f 'AnsiballZ_llama_[s]erver')"
+    )
+    host.run(f"systemd-run --quiet --collect sh -c {shlex.quote(watch)}")
+    with constant_traffic(host) as traffic:
+        assert host.run_role(epyc_llama_instances=changed).returncode != 0
+        wait_until(lambda: host.run(f"systemctl is-active {UNIT}", check=False) == "active\n")
+    assert traffic["failures"] == [], traffic
+    traffic = serve_under_traffic(host, {**CHAT, "context": 6144})[0]
+    assert traffic["failures"] == [], traffic
+    require_no_leftovers(host)
+
+
+def test_a_drop_in_is_copied(host):
+    host.run(f"mkdir -p /etc/systemd/system/{UNIT}.d")
+    host.run(f"printf '[Service]\\nNice=5\\n' >/etc/systemd/system/{UNIT}.d/mine.conf && systemctl daemon-reload")
+    result = host.serve(CHAT)["Run the instances"]
+    assert "mine.conf is a drop-in that this collection has not written. It is removed; " in str(result["remarks"])
+    assert host.run(f"cat /var/lib/sovereign-epyc/removed-drop-ins/{UNIT}/mine.conf.*") == "[Service]\nNice=5\n"

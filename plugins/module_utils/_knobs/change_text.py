@@ -27,12 +27,14 @@ def add_text_to_diff(result: dict[str, Any], knob_files: Mapping[str, Any]) -> d
 
     Ansible prints the key ``prepared`` as it is. It would print each address a second time if it found ``before`` and
     ``after`` beside that key, so these two are in ``changes``. ``knob_files`` maps the prefix of addresses to the file
-    of the knob, whose functions describe_setting and format_value supply the words.
+    of the knob, whose functions describe_setting and format_value supply the words. The restarts of running instances
+    that the changes need come last.
     """
     if "diff" not in result:
         return result
     changes = result["diff"] or {"before": {}, "after": {}}
     text = format_changes(changes["before"], changes["after"], knob_files)
+    text += "".join(f"{escape_unprintable(restart['message'])}\n" for restart in result.get("restarts", ()))
     return {**result, "diff": {"prepared": text, "changes": changes}}
 
 

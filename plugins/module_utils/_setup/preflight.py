@@ -57,6 +57,8 @@ class Preflight:
         self.host = host
         self.ledger = ledger
         self.refusals: list[str] = []
+        #: What the changes of running instances cost those who are served.
+        self.remarks: list[str] = []
         self._booted = True
 
     def find_refusals_of_layers(self) -> list[str]:
@@ -150,7 +152,8 @@ class Preflight:
             self._list_models_to_fetch_or_make(), servers, self._may_change_cpus_or_memory(), not self._booted
         )
         purge = instances.Purge(params["purge"])
-        instances.build_knobs(LlamaEngine(), self.host, options, purge, self.host.fs.root, pending)
+        knobs = instances.build_knobs(LlamaEngine(), self.host, options, purge, self.host.fs.root, pending)
+        self.remarks += [restart["message"] for knob in knobs for restart in knob.module_facts().get("restarts", ())]
 
     def _check_model_files_without_url(self) -> None:
         for path in self.params["present"]:

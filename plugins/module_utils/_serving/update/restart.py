@@ -54,18 +54,18 @@ class Restart:
 
     def format_message(self) -> str:
         """Return a sentence for the operator: what the restart would cost, or what it did cost."""
-        announced = f"about {self.announced_seconds} s"
+        seconds, outage = self.announced_seconds, self.outage_seconds
         if not self.is_done:
-            cost = "nobody notices: the new server is started first"
-            cost = f"nobody is served for {announced}" if self.announced_seconds else cost
-            text = f"{self.unit} would be restarted; {cost}"
-        elif self.outage_seconds is None:
-            text = f"{self.unit} was restarted; nobody was served for {announced}"
-        elif self.announced_seconds or self.outage_seconds:
-            text = f"{self.unit} was restarted; nobody was served for {self.outage_seconds:.1f} s"
-            text += f" ({announced if self.announced_seconds else 'nothing'} was announced)"
+            cost = f"nobody is served for about {seconds} s"
+            cost = cost if seconds else "nobody notices: the new server is started first"
+            text = f"{self.unit} needs a restart; {cost}"
+        elif outage is None:
+            text = f"{self.unit} was restarted; nobody was served for about {seconds} s"
+        elif seconds or outage:
+            announced = f"about {seconds} s were" if seconds else "nothing was"
+            text = f"{self.unit} was restarted; nobody was served for {outage:.1f} s ({announced} announced)"
         else:
-            text = f"{self.unit} was restarted; nobody noticed, because the new server was started first"
+            text = f"{self.unit} was restarted; nobody noticed: the new server was started first"
         return f"{text}. {self.reason}".rstrip()
 
     def to_dict(self) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def test_what_an_earlier_layer_changes_is_not_known_yet(
     """Memory and CPUs that will be others when the instance starts refuse nothing."""
     machine.tree.put("/sys/devices/system/cpu/smt/control", "on")
     seen = []
-    monkeypatch.setattr(preflight.instances, "build_knobs", lambda *given: seen.append(given[-1]))
+    monkeypatch.setattr(preflight.instances, "build_knobs", lambda *given: seen.append(given[-1]) or [])
     assert machine.of_instance(*layers, **asked) == []
     assert [one.placement for one in seen] == [pending]
 

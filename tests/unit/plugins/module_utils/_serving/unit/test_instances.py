@@ -353,7 +353,7 @@ def test_what_runs_is_stopped_last_where_both_fit(tries: Tries) -> None:
     restart = planned_restart(tries, context=512)
     assert restart and (restart.order, restart.announced_seconds) == ("start_first", 0)
     assert restart.format_message() == (
-        "llama-chat.service would be restarted; nobody notices: the new server is started first."
+        "llama-chat.service needs a restart; nobody notices: the new server is started first."
     )
     tries.active = "failed"
     assert planned_restart(tries, context=512) is None, "nothing runs"
@@ -366,7 +366,7 @@ def test_why_somebody_notices_a_restart_is_said_before_it(tries: Tries, monkeypa
         knob = next(knob for knob in tries.knobs(*more, **asked) if isinstance(knob, Instance) and knob.restart)
         assert knob.restart and (knob.restart.order, knob.restart.announced_seconds) == (order, 95)
         text = knob.restart.format_message()
-        assert text.startswith("llama-chat.service would be restarted; nobody is served for about 95 s.")
+        assert text.startswith("llama-chat.service needs a restart; nobody is served for about 95 s.")
         assert text in knob.list_remarks()
         return text
 

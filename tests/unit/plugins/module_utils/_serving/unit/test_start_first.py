@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.catalogue import LLAMA
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import start_first
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.update import handover
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_unit_files import service
 
 RUNS = {"expect": {"nodes": "0"}, "mapped": []}
 
@@ -81,3 +85,125 @@ def test_the_temporary_instance_keeps_no_prompts(model: str, monkeypatch: pytest
     raw = asked(model, slot_files="1GiB")
     found = start_first.plan_temporary_instance(LlamaEngine(), machine("9754"), raw, NEW, [], [], RUNS)
     assert found.options.slot_files is None and raw["slot_files"] == "1GiB"
+
+
+MAIN = f"{UNIT_FOLDER}/llama-chat-next.service"
+TEXT = """\
+[Service]
+ExecStart=/opt/llama-server
+ExecStartPost=/usr/sbin/sovereign-epyc llama await http://127.0.0.1:41000 --timeout 9
+ExecStartPost=-+/usr/sbin/sovereign-epyc llama home $MAINPID --cpus 0
+ExecStop=-/usr/sbin/sovereign-epyc llama drain http://127.0.0.1:41000 --timeout 9
+"""
+SERVES = "ExecStartPost={ path=a ; code=exited ; status=0 }\nExecStartPost={ path=b ; code=exited ; status=1 }\n"
+
+
+class Systemd:
+    """Notes what is asked of it; ``shown`` is what it shows of the temporary unit."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown = f"{SERVES}ActiveState=active\n"
+        self.real_state = "active"
+        self.calls: list[str] = []
+        self.folder = root / "run"
+        put = monkeypatch.setattr
+        put(start_first, "RUNTIME_UNIT_FOLDER", str(self.folder))
+        put(start_first, "run_systemctl", lambda verb, units, *more: self.calls.append(" ".join([verb, *units])))
+        put(start_first.command, "run_command", self.run_command)
+        put(start_first, "add_journal_to_error", lambda error, units: error)
+        put(start_first, "read_unit_properties", lambda units: {units[0]: {"ActiveState": self.real_state}})
+
+    def run_command(self, words: list[str]) -> str:
+        return self.shown if "show" in words else ""
+
+    def drop_in(self) -> str:
+        return (self.folder / "llama-chat-next.service.d/temporary.conf").read_text()
+
+
+class Redirection(handover.Handover):
+    """A handover that is only noted."""
+
+    def __init__(self, systemd: Systemd) -> None:
+        super().__init__("chat", "127.0.0.1", 8080, 41000)
+        self.systemd = systemd
+
+    def redirect_new_connections(self) -> None:
+        self.systemd.calls.append("redirect")
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
+    monkeypatch.setattr(handover, "find_nft_program", lambda: "/usr/sbin/nft")
+    return Systemd(tmp_path, monkeypatch)
+
+
+def next_server(systemd: Systemd, hands_over: bool = True) -> start_first.NextServer:
+    plan = service(name="chat-next", drain_timeout=20, stop_timeout=5, start_timeout=100)
+    return start_first.NextServer(plan, {MAIN: TEXT}, LLAMA, Redirection(systemd) if hands_over else None)
+
+
+def test_the_temporary_server_gets_new_connections_from_start_to_end(systemd: Systemd) -> None:
+    server = next_server(systemd)
+    server.start()
+    assert systemd.calls == ["restart llama-chat-next.service", "redirect"] and server.is_running
+    server.end()
+    assert systemd.calls[2:] == ["stop llama-chat-next.service", "reset-failed llama-chat-next.service"]
+    assert list(systemd.folder.iterdir()) == []
+    server.end()
+    assert len(systemd.calls) == 4, "it has ended"
+
+
+def test_the_unit_of_a_temporary_server_ends_by_itself_and_takes_the_redirection_along(systemd: Systemd) -> None:
+    next_server(systemd).start()
+    lines = systemd.drop_in().splitlines()
+    assert "RuntimeMaxSec=285" in lines, "a drain, a stop, and two starts"
+    first, drain, last = (line for line in lines if line.startswith("ExecStop") and "=-" in line)
+    assert first.startswith("ExecStop=-+/usr/sbin/nft") and "flush chain inet sovereign-epyc-chat" in first
+    assert "llama drain" in drain
+    assert last.startswith("ExecStopPost=-+/usr/sbin/nft") and "delete table inet sovereign-epyc-chat" in last
+
+
+def test_nothing_that_fails_fails_the_temporary_unit(systemd: Systemd) -> None:
+    next_server(systemd).start()
+    lines = systemd.drop_in().splitlines()
+    assert [line[:40] for line in lines if line.startswith("ExecStartPost=-")] == [
+        "ExecStartPost=-/usr/sbin/sovereign-epyc ",
+        "ExecStartPost=-+/usr/sbin/sovereign-epyc",
+    ]
+    (codes,) = (line for line in lines if line.startswith("SuccessExitStatus="))
+    assert codes.startswith("SuccessExitStatus=1 2 3 ") and codes.endswith(
+        "255 SIGABRT SIGBUS SIGFPE SIGILL SIGKILL SIGSEGV SIGSYS"
+    )
+
+
+@pytest.mark.parametrize(
+    "shown", [f"{SERVES}ActiveState=inactive\n", f"{SERVES.replace('status=0', 'status=1')}ActiveState=active\n"]
+)
+def test_a_version_that_does_not_serve_is_removed_again(systemd: Systemd, shown: str) -> None:
+    systemd.shown = shown
+    with pytest.raises(
+        TuningError, match=r"next to the running instance, which is untouched, and failed: .* does not serve"
+    ):
+        next_server(systemd).start()
+    assert "redirect" not in systemd.calls and "stop llama-chat-next.service" in systemd.calls
+    assert list(systemd.folder.iterdir()) == []
+
+
+def test_without_a_handover_it_only_shows_that_it_serves(systemd: Systemd) -> None:
+    server = next_server(systemd, hands_over=False)
+    assert "RuntimeMaxSec=60" in next(text for path, text in server._texts.items() if path.endswith(".conf"))
+    server.start()
+    assert not server.is_running and systemd.calls[1] == "stop llama-chat-next.service"
+
+
+def test_what_a_killed_run_left_ends_when_the_instance_serves(systemd: Systemd) -> None:
+    start_first.end_leftover_server("chat", LLAMA)
+    assert systemd.calls == []
+    next_server(systemd).start()
+    systemd.calls, systemd.real_state = [], "failed"
+    start_first.end_leftover_server("chat", LLAMA)
+    assert systemd.calls == ["start llama-chat.service"], "nobody else serves"
+    systemd.real_state = "active"
+    start_first.end_leftover_server("chat", LLAMA)
+    assert "stop llama-chat-next.service llama-chat-next-rpc.service" in systemd.calls
+    assert list(systemd.folder.iterdir()) == []

@@ -86,11 +86,6 @@ class Handover:
         """Return the commands that delete the table, for the unit of the temporary server after its server ended."""
         return [[find_nft_program(), f"add table inet {self.table}; delete table inet {self.table}"]]
 
-    def stop_redirection(self) -> None:
-        """Let new connections reach the port itself; connections that were redirected stay where they are."""
-        for words in self.commands_before_drain():
-            command.run_command(words)
-
     def render_table(self) -> str:
         """Return the commands of nft that make the table, as one line; a table of this name is replaced."""
         table, port = self.table, self.port

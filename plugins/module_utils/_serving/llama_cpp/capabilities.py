@@ -116,6 +116,11 @@ class Capabilities:
         """Whether a line that begins with # in a key file is a comment. For older builds, such a line is a key."""
         return COMMENTS_TEXT in self.flag_description("--api-key-file")
 
+    def flag_names(self, flag: str) -> list[str]:
+        """Return all names of a flag, such as --model and -m; only the given one for an unknown flag."""
+        option = self.options.get(flag)
+        return [name for name, other in self.options.items() if other is option] if option else [flag]
+
     def flag_description(self, flag: str) -> str:
         return self.options[flag].description_as_line if flag in self.options else ""
 

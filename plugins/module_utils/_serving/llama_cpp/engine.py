@@ -20,9 +20,10 @@ from ..unit.engine import Engine
 from ..unit.refusals import read_keys_change_time, require_readable_files
 from ..unit.shared_host import read_free_memory_for_instance
 from . import arguments as server_arguments
-from . import probe, suffix_corpus, units
+from . import probe, reserved_flags, suffix_corpus, units
 from .capabilities import IK
 from .model_checks import ServedFiles, require_loadable_models, require_sound_headers
+from .unsafe_flags import list_flag_remarks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ class LlamaEngine(Engine):
         return service
 
     def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
+        """Return the arguments of the server, and add remarks on the arguments and variables of a user to its plan."""
+        options = service.options
+        flags = [reserved_flags.normalize_flag(word) for word in options.extra_arguments]
+        service.remarks += list_flag_remarks(flags, options.extra_environment, capabilities)
         return server_arguments.build_arguments(service.parameters, capabilities)
 
     def list_program_file_sizes_and_times(

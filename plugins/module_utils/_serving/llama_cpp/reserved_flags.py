@@ -1,7 +1,8 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Refuses flags and environment variables that a user may not add to a server: those of the plan, and secrets.
+"""Refuses flags and environment variables that a user may not add to a server: those of the plan, secrets, and unsafe
+ones.
 
 A server silently uses the last of two equal flags, so that one added flag could undo the plan, or open the server to a
 network. --help lists the other names of a flag, and the environment variable that stands for the flag. Secrets are
@@ -14,6 +15,7 @@ import re
 
 from ..._errors import BadRequest
 from .server_parameters import SAMPLING_PARAMETERS
+from .unsafe_flags import VARIABLE, unsafe_flag_reason, unsafe_variable_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +51,6 @@ RESERVED_WHEN_SET = (
     *("rpc", "rpc_workers", "rpc_layers", "chat_template", "adapters", "slot_files", *SAMPLING_PARAMETERS),
 )
 SECRET = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd)\Z", re.IGNORECASE)
-VARIABLE = re.compile(r"\(env: (\w+)\)")
 READABLE_BY_ALL = (
     "a unit file that everyone on the host can read. Write it to a file of root, and name that file with api_key_file "
     "for keys of clients, else with EnvironmentFile in unit_settings."
@@ -62,12 +63,15 @@ def refuse_reserved_or_secret_flags(
     """Return the arguments of a user unchanged; BadRequest for a reserved flag, or for a flag that takes a secret."""
     owned = _map_reserved_flags_to_parameters(parameters, table, capabilities)
     for word in words:
-        flag = _normalize_flag(word)
-        names = _list_flag_aliases(flag, capabilities)
+        flag = normalize_flag(word)
+        names = capabilities.flag_names(flag)
         if any(name.startswith("--") and SECRET.search(name) for name in (flag, *names)):
             raise BadRequest(f"extra_arguments: {flag} would put a secret into {READABLE_BY_ALL}")
         if flag in owned:
             raise BadRequest(f"extra_arguments: {flag} {_reserved_flag_message(owned[flag])}")
+        reason = unsafe_flag_reason(flag, capabilities)
+        if reason:
+            raise BadRequest(f"extra_arguments: {flag} {reason}")
     return words
 
 
@@ -83,6 +87,9 @@ def refuse_reserved_or_secret_variables(
             raise BadRequest(f"extra_environment: {name} would put a secret into {READABLE_BY_ALL}")
         if name in owned:
             raise BadRequest(f"extra_environment: {name} {_reserved_flag_message(owned[name])}")
+        reason = unsafe_variable_reason(name, capabilities)
+        if reason:
+            raise BadRequest(f"extra_environment: {name} {reason}")
 
 
 def _map_reserved_flags_to_parameters(
@@ -97,17 +104,12 @@ def _map_reserved_flags_to_parameters(
             and parameter not in NEVER_RESERVED
             and (parameter not in RESERVED_WHEN_SET or parameter in parameters)
         ):
-            for name in (word, *_list_flag_aliases(word, capabilities)):
+            for name in capabilities.flag_names(word):
                 owned.setdefault(name, parameter)
     return owned
 
 
-def _list_flag_aliases(flag: str, capabilities: Capabilities) -> list[str]:
-    option = capabilities.options.get(flag)
-    return [name for name, other in capabilities.options.items() if other is option] if option else []
-
-
-def _normalize_flag(word: str) -> str:
+def normalize_flag(word: str) -> str:
     """Return the flag in an argument as the server reads the flag: with dashes for underlines, without a value."""
     flag = word.partition("=")[0]
     return flag.replace("_", "-") if flag.startswith("--") else flag

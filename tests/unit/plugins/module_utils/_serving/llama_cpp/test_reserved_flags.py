@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import arguments as server_arguments
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import unsafe_flags
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import SERVERS, server
 
 NEW = "b11434"
@@ -78,7 +79,7 @@ def test_a_secret_under_its_short_name() -> None:
     [
         ["--top-k", "20", "--jinja"],
         ["--override-kv", "tokenizer.ggml.add_bos_token=bool:false"],
-        ["--ssl-key-file", "/etc/key", "--ssl-cert-file", "/etc/cert"],
+        ["--no-agent"],
         ["--cors-credentials"],
         ["--device", "none"],
     ],
@@ -125,3 +126,50 @@ def test_other_variables_stay(name: str) -> None:
 def test_which_builds_know_comments_in_a_file_of_keys() -> None:
     without = {"b9093", "ik-llama-cpp-python-0.1.5", "ik_llama.cpp-8337e4c"}
     assert {name for name in SERVERS if not server(name).allows_key_comments} == without
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--spec-default", "sets a kind of speculation in place of the planned one. Use the option speculation."),
+        ("--api-prefix", "moves the paths at which the collection asks whether the server serves"),
+        ("--ssl-key-file", "has the server speak TLS only"),
+        ("--tools", "gives every client of the server programs, files or other servers"),
+        ("--tools=all", "gives every client of the server programs, files or other servers"),
+        ("-ag", "gives every client of the server programs, files or other servers"),
+        ("--mcp-servers-json", "gives every client of the server programs, files or other servers"),
+        ("--webui-mcp-proxy", "gives every client of the server programs, files or other servers"),
+        ("--fim-qwen-7b-spec", "has the server load another model than the planned one, from the internet."),
+        ("--embd-gemma-default", "has the server load another model than the planned one, from the internet."),
+        ("-hfd", "has the server load a draft from the internet."),
+        ("--spec-synth-len", "its answers are wrong"),
+        ("-Cd", "moves threads of the draft to other CPUs"),
+        ("--version", "has the server print something and end"),
+        ("--list-devices", "has the server print something and end"),
+    ],
+)
+def test_a_flag_that_harms_is_refused_under_all_its_names(flag: str, words: str) -> None:
+    said = refused(NEW, "--top-k", "20", flag)
+    assert said.startswith(f"extra_arguments: {flag.partition('=')[0]} ") and words in said
+
+
+def test_a_variable_that_stands_for_such_a_flag() -> None:
+    for variable in ("LLAMA_ARG_TOOLS", "LLAMA_ARG_AGENT", "LLAMA_ARG_API_PREFIX", "LLAMA_ARG_SSL_KEY_FILE"):
+        with pytest.raises(BadRequest, match=f"extra_environment: {variable} "):
+            server_arguments.refuse_reserved_or_secret_variables({variable: "1"}, {"model": "/m"}, server(NEW))
+
+
+def test_each_flag_is_of_some_build() -> None:
+    """A flag that no build has would be a misspelt one; a build may have it under another name only."""
+    known = {flag for build in SERVERS for flag in server(build).options}
+    assert unsafe_flags.REFUSED_FLAGS.keys() | unsafe_flags.REMARKED_FLAGS.keys() <= known
+
+
+def test_a_flag_with_an_overlooked_effect_is_a_remark() -> None:
+    said = unsafe_flags.list_flag_remarks(["--props", "--top-k"], {"LLAMA_ARG_STATIC_PATH": "/"}, server(NEW))
+    assert said == [
+        "extra_environment: with LLAMA_ARG_STATIC_PATH, everyone who can reach the server reads all files of this "
+        "folder.",
+        "extra_arguments: with --props, each client can change settings of the server for all other clients.",
+    ]
+    assert unsafe_flags.list_flag_remarks(["--top-k"], {"OMP_WAIT_POLICY": "active"}, server(NEW)) == []

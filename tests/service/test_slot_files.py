@@ -173,6 +173,18 @@ def test_what_is_too_large_is_not_saved(service_host):
     service_host.serve(CHAT)
 
 
+def test_a_draft_does_not_change_what_a_restored_prompt_says(service_host):
+    """The cache of the draft is not saved: it guesses worse, and what the model says is the same."""
+    service_host.run(f"cp {service_host.model} /var/lib/draft.gguf")
+    service_host.serve({**CHAT, "speculation": "draft", "draft_model": "/var/lib/draft.gguf", "draft_max": 4})
+    texts = fill_slots(service_host)
+    restart_and_read_journal(service_host)
+    assert [(text, read <= 2) for text, read, dummy in (ask(service_host, number) for number in range(2))] == [
+        (text, True) for text in texts
+    ]
+    service_host.serve(CHAT)
+
+
 def test_with_a_key_the_hooks_lose_their_rights_before_they_touch_the_folder(service_host):
     service_host.run("install -d -m 700 /etc/llama && install -m 600 /dev/stdin /etc/llama/keys", text="secret\n")
     service_host.serve({**CHAT, "api_key_file": "/etc/llama/keys"})

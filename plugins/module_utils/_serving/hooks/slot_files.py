@@ -343,6 +343,7 @@ def _compute_size_and_checksum(folder: OpenFolder, name: str) -> tuple[int, int]
 def _result_sentence(server: Server, notes: Sequence[Note], begin: float, done: str) -> str:
     tokens, size = (sum(note[key] for note in notes) for key in ("tokens", "size"))
     return (
-        f"{len(notes)} prompt{'' if len(notes) == 1 else 's'} with {tokens} tokens are {done}: "
+        f"{len(notes)} prompt{'' if len(notes) == 1 else 's'} with {tokens} tokens "
+        f"{'is' if len(notes) == 1 else 'are'} {done}: "
         f"{format_bytes_short(size)} in {server.clock.monotonic() - begin:.1f} s."
     )

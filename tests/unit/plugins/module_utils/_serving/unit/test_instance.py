@@ -112,6 +112,19 @@ def there(systemd: Systemd) -> dict[str, str]:
     return {path.name: path.read_text() for path in systemd.file(MAIN).parent.glob("*.service")}
 
 
+def test_a_state_folder_goes_with_the_line_that_makes_it(systemd: Systemd) -> None:
+    text = "[Service]\nStateDirectory=llama-chat\n"
+    run(systemd, {MAIN: text})
+    folders = [systemd.root / "var/lib/llama-chat", systemd.root / "var/lib/private/llama-chat"]
+    for folder in folders:
+        (folder / "slot-0.kv").parent.mkdir(parents=True)
+        (folder / "slot-0.kv").write_text("a prompt")
+    run(systemd, {MAIN: f"{text}Nice=5\n"})
+    assert all(folder.exists() for folder in folders)
+    run(systemd, {MAIN: "[Service]\nNice=5\n"})
+    assert not any(folder.exists() for folder in folders)
+
+
 def test_it_comes_stays_and_goes(systemd: Systemd) -> None:
     assert run(systemd, {MAIN: "one"}, check=True).to_diff()["after"] == {
         f"llama:/etc/systemd/system/{MAIN}": "one",

@@ -28,6 +28,16 @@ CHAT = {"name": "chat", "port": 8080, "slots": 4, "context": 8192}
 NFTABLES = ("nftables", "libnftables1", "libnftnl11", "libjansson4", "libxtables12", "libedit2", "libbsd0")
 PROGRAMS = Path(__file__).parents[1] / "fixtures/programs"
 UNIT = "llama-chat.service"
+#: Makes a network of a client, from which the host has the address 10.77.0.1.
+CLIENT = """
+set -e
+ip netns add client
+ip link add veth0 type veth peer name veth1 netns client
+ip address add 10.77.0.1/24 dev veth0
+ip link set veth0 up
+ip -n client address add 10.77.0.2/24 dev veth1
+ip -n client link set veth1 up
+"""
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +50,18 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceHost]:
         host = ServiceHost(box, tmp_path_factory.mktemp("updates"))
         host.run("dpkg -i /srv/packages/*.deb")
         host.run(f"cp {host.model} /srv/other.gguf && cp -rL {BUILD} /opt/copy")
+        host.run(CLIENT)
         host.serve(CHAT)
         yield host
 
 
 @contextmanager
-def constant_traffic(host: ServiceHost, key: str = "") -> Iterator[dict[str, Any]]:
+def constant_traffic(host: ServiceHost, key: str = "", is_remote: bool = False) -> Iterator[dict[str, Any]]:
     """Have clients send short and streamed requests during the block; afterwards the dictionary has what they got."""
     result: dict[str, Any] = {}
-    program = shlex.join(["/usr/bin/python3", "/srv/programs/constant_traffic.py", "http://127.0.0.1:8080", "/run/end"])
+    url = f"http://{'10.77.0.1' if is_remote else '127.0.0.1'}:8080"
+    program = shlex.join(["/usr/bin/python3", "/srv/programs/constant_traffic.py", url, "/run/end"])
+    program = f"/usr/sbin/ip netns exec client {program}" if is_remote else program
     host.run("rm -f /run/end /run/traffic.json; systemctl reset-failed traffic.service 2>/dev/null; true")
     host.run(
         "systemd-run --quiet --unit=traffic --property=StandardOutput=file:/run/traffic.json "
@@ -64,10 +77,12 @@ def constant_traffic(host: ServiceHost, key: str = "") -> Iterator[dict[str, Any
         print(result)
 
 
-def serve_under_traffic(host: ServiceHost, instance: dict[str, Any], key: str = "") -> tuple[dict[str, Any], Any]:
+def serve_under_traffic(
+    host: ServiceHost, instance: dict[str, Any], key: str = "", is_remote: bool = False
+) -> tuple[dict[str, Any], Any]:
     """Change the instance under traffic; return what the clients got, and the result of the module."""
     before = host.main_pid("chat")
-    with constant_traffic(host, key) as traffic:
+    with constant_traffic(host, key, is_remote) as traffic:
         played = host.serve(instance)
     assert host.main_pid("chat") not in (0, before)
     return traffic, played["Run the instances"]
@@ -96,6 +111,14 @@ def test_no_request_fails_and_no_stream_is_cut(host, change):
     assert (restart["unit"], restart["order"]) == (UNIT, "start_first")
     assert restart["announced_seconds"] == restart["outage_seconds"] == 0, restart
     assert f"{UNIT} was restarted; nobody noticed: the new server was started first." in result["remarks"]
+    require_no_leftovers(host)
+
+
+def test_clients_on_other_hosts_notice_nothing_either(host):
+    listening = {**CHAT, "host": "0.0.0.0"}
+    host.serve(listening)
+    traffic, result = serve_under_traffic(host, {**listening, "context": 4096}, is_remote=True)
+    assert traffic["failures"] == [] and result["restarts"][0]["outage_seconds"] == 0, traffic
     require_no_leftovers(host)
 
 

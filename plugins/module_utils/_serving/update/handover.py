@@ -14,13 +14,11 @@ Source: nft(8); nf_nat_core.c and nf_conntrack_proto_tcp.c of the Linux kernel.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
 
-from ..._errors import TuningError
-from ..._io import command
+from ..._io import command, textfile
 from ..hooks.server_http import HOOK_DSCP
 from ..options.option_table import LOOPBACK
 
@@ -29,11 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WILDCARDS = ("0.0.0.0", "::")
-#: The chains with the redirection of first packets, and with the limit for connections that are tracked.
-FIRST, TRACK = "first-packets", "track"
-#: The kernel forgets a connection that was not redirected after these idle seconds. Its default of five days would have
-#: a later connection with the same ports pass by the redirection of a later update.
-TRACKED_SECONDS = 300
+#: The chain with the redirection of first packets.
+FIRST = "first-packets"
 #: The old firewall of the kernel lists its tables here; nft does not show them.
 LEGACY_TABLES = "/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"
 #: A chain in the output of nft: its name, and its rules.
@@ -46,7 +41,9 @@ ACCEPTS_REDIRECTED = "ct status dnat accept"
 class Handover:
     """The redirection of new connections for the port of one instance to the port of a temporary server.
 
-    ``host`` is the address on which both servers listen.
+    ``host`` is the address on which both servers listen. ``keeps_states`` is True where a firewall of the host follows
+    the states of all connections. Elsewhere the kernel follows them only while the table exists, and what it knows of
+    connections at an earlier update is out of date. So each handover has its connections in a zone of its own.
     """
 
     def __init__(self, instance: str, host: str, port: int, temporary_port: int) -> None:
@@ -54,13 +51,16 @@ class Handover:
         self.host = host
         self.port = port
         self.temporary_port = temporary_port
+        self.keeps_states = False
 
     def find_obstacle(self) -> str:
         """Return a sentence on why new connections cannot be redirected on this host; "" where they can."""
         program = find_nft_program()
         if not program:
             return "With the package nftables on this host, new connections would be handed over without a gap."
-        if self.host not in LOOPBACK and _firewall_drops_redirected_packets():
+        listing, old_firewall = command.try_command([program, "list", "ruleset"]), _has_legacy_filter()
+        self.keeps_states = old_firewall or "ct state" in listing.out
+        if self.host not in LOOPBACK and (old_firewall or _drops_redirected_packets(listing.out)):
             return (
                 "New connections cannot be handed over, because a firewall of this host would drop them at the port "
                 "of the new server."
@@ -89,28 +89,19 @@ class Handover:
     def render_table(self) -> str:
         """Return the commands of nft that make the table, as one line; a table of this name is replaced."""
         table, port = self.table, self.port
-        syn = "tcp flags & (fin|syn|rst|ack) == syn"
-        chains = [
-            f"ip dscp {HOOK_DSCP} return; ip6 dscp {HOOK_DSCP} return; "
-            + "; ".join(
-                f"{syn} {address} tcp dport {port} dnat to :{self.temporary_port}"
-                for address in _match_addresses(self.host)
-            ),
-            *(f"type nat hook {hook} priority -100; jump {FIRST}" for hook in ("prerouting", "output")),
-            "; ".join(
-                f'meta nfproto {family} tcp {side} {port} ct timeout set "{family}"'
-                for family in ("ipv4", "ipv6")
-                for side in ("dport", "sport")
-            ),
-            *(f"type filter hook {hook} priority 0; jump {TRACK}" for hook in ("prerouting", "output")),
-        ]
-        names = (FIRST, "redirect-in", "redirect-out", TRACK, "track-in", "track-out")
-        timeouts = "; ".join(
-            f"ct timeout {name} {{ protocol tcp; l3proto {family}; policy = {{ established : {TRACKED_SECONDS} }}; }}"
-            for name, family in (("ipv4", "ip"), ("ipv6", "ip6"))
+        redirection = "; ".join(
+            f"tcp flags & (fin|syn|rst|ack) == syn {address} tcp dport {port} dnat to :{self.temporary_port}"
+            for address in _match_addresses(self.host)
         )
-        body = "; ".join(f"chain {name} {{ {rules}; }}" for name, rules in zip(names, chains))
-        return f"add table inet {table}; delete table inet {table}; table inet {table} {{ {timeouts}; {body}; }}"
+        chains = [f"chain {FIRST} {{ ip dscp {HOOK_DSCP} return; ip6 dscp {HOOK_DSCP} return; {redirection}; }}"]
+        for hook in ("prerouting", "output"):
+            chains.append(f"chain nat-{hook} {{ type nat hook {hook} priority -100; jump {FIRST}; }}")
+            if not self.keeps_states:
+                ports = f"{{ {port}, {self.temporary_port} }}"
+                zone = "; ".join(f"tcp {side} {ports} ct zone set {self.temporary_port}" for side in ("dport", "sport"))
+                chains.append(f"chain zone-{hook} {{ type filter hook {hook} priority -300; {zone}; }}")
+        body = "; ".join(chains)
+        return f"add table inet {table}; delete table inet {table}; table inet {table} {{ {body}; }}"
 
 
 def find_nft_program() -> str:
@@ -128,17 +119,13 @@ def _match_addresses(host: str) -> list[str]:
     return [f"{'ip6' if family == socket.AF_INET6 else 'ip'} daddr {address}" for family, address in addresses]
 
 
-def _firewall_drops_redirected_packets() -> bool:
-    """Return whether a firewall filters the packets that this host receives, and does not accept redirected ones."""
-    for path in LEGACY_TABLES:
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                if "filter" in file.read().split():
-                    return True
-    try:
-        rules = command.run_command([find_nft_program(), "list", "ruleset"])
-    except TuningError:
-        return True
+def _has_legacy_filter() -> bool:
+    """Return whether the old firewall of the kernel has a table that filters packets."""
+    return any("filter" in (textfile.read_text(path) or "").split() for path in LEGACY_TABLES)
+
+
+def _drops_redirected_packets(rules: str) -> bool:
+    """Return whether the rules drop some of the packets that this host receives, and do not accept redirected ones."""
     return any(
         re.search(r"\b(?:drop|reject)\b", text, re.I) is not None and ACCEPTS_REDIRECTED not in text
         for text in _list_input_rules(rules)

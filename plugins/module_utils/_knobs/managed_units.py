@@ -18,6 +18,7 @@ from .._errors import TuningError
 from .._io import command, textfile
 from .._io.paths import UNIT_FOLDER
 from .._io.store import HOME
+from .._notation.error_line import find_reason_line
 from .protocol.knob import Knob
 
 TYPE_CHECKING = False
@@ -35,6 +36,9 @@ PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,SubState,Job,NeedDaemonRelo
 STOPPED = (None, "inactive", "failed")
 #: The verbs of systemctl after whose failure the journal of the unit may name the reason.
 STARTS = ("restart", "try-restart")
+#: How many last lines of a journal are searched for the reason of a failed start, and how many are shown. A server that
+#: aborts writes up to a hundred lines about its stack.
+LINES_READ, LINES_SHOWN = 300, 6
 #: The state of a unit whose changed file or drop-in systemd has not read yet.
 OLD = "active as before its file changed"
 #: The states of a unit that has not finished to start, stop or reload.
@@ -195,11 +199,14 @@ def run_systemctl(verb: str, names: Sequence[str], *options: str) -> None:
 
 
 def add_journal_to_error(error: TuningError, names: Sequence[str]) -> TuningError:
-    """Add the last lines in the journal of units to an error of their start, because they name the reason."""
+    """Put the reason in the journal of units before an error of their start, and the last lines behind it."""
     # The journal is empty before the first start.
     with suppress(TuningError):
         units = [f"--unit={name}" for name in names]
-        journal = command.run_command(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
-        if journal.strip():
-            error.args = (f"{error} The journal ends: {' | '.join(journal.strip().splitlines())}",)
+        words = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--lines={LINES_READ}", *units]
+        lines = command.run_command(words).strip().splitlines()
+        reason = find_reason_line(lines)
+        said = f"{names[0]} says: {reason.rstrip('.')}. " if reason else ""
+        if lines:
+            error.args = (f"{said}{error} The journal ends: {' | '.join(lines[-LINES_SHOWN:])}",)
     return error

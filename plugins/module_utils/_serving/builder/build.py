@@ -26,9 +26,9 @@ from ..._io.safe_open import find_folder_others_can_write
 from ..._io.web.download import require_disk_space
 from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
+from ..._notation.error_line import find_last_error_line
 from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import parse_bytes
-from ..llama_cpp.error_line import find_last_error_line
 from .cmake import Cmake, format_cmake_options, is_true_for_cmake
 from .compiler_age import old_compiler_message
 from .source_archive import Archive, find_source_tree, unpack_archive

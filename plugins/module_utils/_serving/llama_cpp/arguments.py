@@ -77,6 +77,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "rpc_layers": (("--n-gpu-layers", VALUE),),
     "slots_endpoint": (("--slots",), ()),
     "reuse_port": (("--reuse-port",), ()),
+    "fit": (("--fit", VALUE), ()),
 }
 
 #: The names of kinds of speculation in --spec-type, where these names are others than the names in SERVER_KINDS.

@@ -43,6 +43,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "fused_moe=False": (("--no-fused-moe",), ()),
     "slots_endpoint": ((),),
     "reuse_port": ((),),
+    "fit": ((),),
 }
 #: How --spec-type of August 2026 writes the parameters of each kind of speculation.
 STAGE_SETTINGS = {

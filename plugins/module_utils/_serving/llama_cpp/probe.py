@@ -20,9 +20,9 @@ from ..._errors import Absent, BadRequest
 from ..._io import sandbox
 from ..._io.web.free_port import find_free_port
 from ..._models import zero_model
+from ..._notation.error_line import find_last_error_line
 from . import arguments as server_arguments
 from .capabilities import parse_capabilities
-from .error_line import find_last_error_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

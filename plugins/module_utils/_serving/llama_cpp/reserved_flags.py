@@ -44,8 +44,8 @@ OPTION_OF_PARAMETER = {
     **dict.fromkeys(SAMPLING_PARAMETERS, "sampling"),
 }
 SET_BY_COLLECTION = ("metrics", "slots_endpoint", "reuse_port")
-#: Parameters whose flag a user may add again, because each use of the flag overrides another value of a model file.
-NEVER_RESERVED = ("experts",)
+#: Parameters whose flag a user may add again: each use of the first overrides another value of a model file.
+NEVER_RESERVED = ("experts", "fit")
 #: Parameters whose flags are reserved only where the plan sets these parameters.
 RESERVED_WHEN_SET = (
     *("rpc", "rpc_workers", "rpc_layers", "chat_template", "adapters", "slot_files", *SAMPLING_PARAMETERS),

@@ -35,7 +35,7 @@ PARAMETERS = (
     *("numa", "load", "repack", "flash_attention", "cache_type_k", "cache_type_v", "batch", "ubatch", "experts", "mla"),
     *("attention_buffer", "fused_moe", *SAMPLING_PARAMETERS, "rpc_workers", "rpc_layers", "speculation"),
     *(*DRAFT_PARAMETERS, *NGRAM_PARAMETERS, "suffix_corpus", "metrics", "slots_endpoint"),
-    *("reuse_port", "api_key_file", "extra"),
+    *("reuse_port", "fit", "api_key_file", "extra"),
 )
 
 

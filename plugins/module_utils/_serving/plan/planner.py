@@ -196,6 +196,9 @@ def _build_server_parameters(
     }
     server_parameters.update(router.build_router_parameters(options) if options.models else {"model": model.path})
     server_parameters.update(metrics=True, slots_endpoint=True, reuse_port=True, speculation=list(speculation.kinds))
+    if not (options.rpc_workers or speculation.has_draft_process):
+        # To fit a model into the memory of GPUs, a server reads its header twice, and logs errors that are none.
+        server_parameters["fit"] = "off"
     if speculation.draft_max:
         server_parameters.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
         server_parameters["draft_model"] = draft.path if draft else None

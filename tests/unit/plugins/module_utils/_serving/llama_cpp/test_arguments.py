@@ -87,7 +87,7 @@ def test_every_want_is_asked_of_every_server() -> None:
         "draft_cache_type_k",
         "draft_cache_type_v",
         *("mla", "attention_buffer", "fused_moe", "suffix_corpus", "slot_files", "reuse_port"),
-        "pooling",
+        *("pooling", "fit"),
     }
 
 
@@ -105,6 +105,11 @@ def test_the_folder_of_slot_files(name: str) -> None:
             arguments(server(name), slot_files="/var/lib/llama-a")
         return
     assert arguments(server(name), slot_files="/var/lib/llama-a") == "--slot-save-path /var/lib/llama-a"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_server_looks_for_no_memory_of_gpus(name: str) -> None:
+    assert arguments(server(name), fit="off") == ("" if server(name).engine == IK else "--fit off")
 
 
 @pytest.mark.parametrize("name", SERVERS)

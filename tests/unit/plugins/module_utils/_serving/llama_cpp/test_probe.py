@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import command 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import sandbox
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model, zero_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import error_line, probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import dry_run as recorded_run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import recorded, server
 
@@ -172,20 +172,6 @@ def test_a_refusal_in_the_servers_own_words(tmp_path: Path) -> None:
         "has been removed. use --spec-draft-n-max or --spec-ngram-mod-n-max."
     )
     assert caught.value.details["arguments"] == ["--draft-max", "5"]
-
-
-@pytest.mark.parametrize(
-    ("out", "err", "sentence"),
-    [
-        ("", "0.00.042.968 E Failed to connect to 127.0.0.1:1\nerror: invalid argument: --foo\n", "--foo."),
-        ("error: unknown argument: --foo\n\nusage: llama-server\n  an error in the manual\n", "", "--foo."),
-        ("", "0.01.000.000 E failed to load model\n0.01.000.000 I bye\n", "failed to load model."),
-        ("", "one\nlast words\n", "last words."),
-        ("", "", "it printed nothing."),
-    ],
-)
-def test_the_line_that_says_why(out: str, err: str, sentence: str) -> None:
-    assert error_line.find_last_error_line(out, err).endswith(sentence)
 
 
 def test_a_token(tmp_path: Path) -> None:

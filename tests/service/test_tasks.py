@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.unit.fakes import heads
 
 from .test_llama_verify import verify_instances
@@ -23,24 +24,12 @@ UNIT = "/etc/systemd/system/llama-chat.service"
 MODELS = "/var/lib/models"
 #: More tokens than a physical batch of llama-server has by default.
 LONG_TEXT = "The river runs past seven old mills. " * 100
-#: Writes a copy of the test model whose last half is zero, as after a download that was cut off, and one whose header
-#: states a wrong context.
-DAMAGE = """
-import struct, sys
-content = bytearray(open(sys.argv[1], "rb").read())
-half = len(content) // 2
-open("/var/lib/models/half.gguf", "wb").write(content[:half] + bytes(len(content) - half))
-key = b"llama.context_length"
-at = content.index(key) + len(key) + 4
-content[at : at + 4] = struct.pack("<I", 0)
-open("/var/lib/models/zero-context.gguf", "wb").write(content)
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def models(service_host):
     service_host.write_file(f"{MODELS}/ranks.gguf", heads.ranks())
-    service_host.run(f"python3 - {service_host.model}", text=DAMAGE)
+    service_host.write_file(f"{MODELS}/zeros.gguf", zero_model.build_zero_model_file())
     # The first run installs the host tool.
     service_host.serve(CHAT)
 
@@ -97,21 +86,22 @@ def test_a_server_that_refuses_its_task_is_wrong(service_host):
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
+    ("asked", "words"),
     [
-        ("zero-context", "The server ended or hung up at its first request."),
-        ("half", "all tokens of its vocabulary are equally probable"),
+        (
+            {"extra_arguments": ["--override-kv", "llama.context_length=int:0"]},
+            "The server ended or hung up at its first request.",
+        ),
+        ({"model": f"{MODELS}/zeros.gguf"}, "all tokens of its vocabulary are equally probable"),
     ],
 )
 @pytest.mark.parametrize("order", ["stop_first", "start_first"])
-def test_a_server_that_does_not_compute_does_not_replace_the_running_one(service_host, model, words, order):
-    """Both models were served before: health is green with them. The checks of files are left out here."""
+def test_a_server_that_does_not_compute_does_not_replace_the_running_one(service_host, asked, words, order):
+    """Health is green with both, and nothing of their files says what is wrong."""
     service_host.serve(CHAT)
     before = service_host.complete_text(8080, "The river")["content"]
     played = service_host.run_role(
-        epyc_llama_instances=service_host.with_test_model(
-            {**CHAT, "model": f"{MODELS}/{model}.gguf", "update_order": order}
-        )
+        epyc_llama_instances=service_host.with_test_model({**CHAT, **asked, "update_order": order})
     )
     assert played.returncode == 2 and words in played.output, played.output
     assert "does not serve: 3 tokens were requested of it" in played.output.partition("The journal ends")[0]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ..._models.model import Model
-    from ..options.options import Options
+    from ..options.option_table import OptionTable
     from .capabilities import Capabilities
 
 #: Arguments that replace the chat template of a model, or with which the server does not parse it.
@@ -34,7 +34,7 @@ PARSED_TEMPLATES = ("tokenizer.chat_template", "tokenizer.chat_template.tool_use
 class ServedFiles:
     """The models of an instance by their part in it; a file that is not there yet is left out."""
 
-    def __init__(self, options: Options, pending: Collection[str] = ()) -> None:
+    def __init__(self, options: OptionTable, pending: Collection[str] = ()) -> None:
         def read(paths: Iterable[str | None]) -> list[Model]:
             return [gguf_model.read_model(path) for path in paths if path and path not in pending]
 

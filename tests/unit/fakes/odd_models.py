@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
+from typing import Any
 
 from . import ggufs, heads
 
@@ -44,7 +45,7 @@ class Parsed:
             described.append((name, shape, *struct.unpack_from("<IQ", content, at)))
             at += 12
         begin = -(-at // 32) * 32
-        self.tensors = [
+        self.tensors: list[list[Any]] = [
             [name, shape, kind, content[begin + offset : begin + offset + 4 * prod(shape)]]
             for name, shape, kind, offset in described
         ]
@@ -58,7 +59,7 @@ class Parsed:
             del self.entries[key]
         return self
 
-    def tensor(self, name: str) -> list[object]:
+    def tensor(self, name: str) -> list[Any]:
         return next(tensor for tensor in self.tensors if tensor[0] == name)
 
     def without_tensor(self, name: str) -> Parsed:

@@ -16,6 +16,7 @@ from ..._drift import survey
 from ..._drift.verdict import DRIFT, OK, Verdict, unreadable_address_verdict
 from ..._errors import TuningError
 from ..._io import textfile
+from ..._io.kernelfs import KernelFS
 from ..._io.paths import UNIT_FOLDER
 from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins_of_unit, read_unit_properties, unit_state
 from ..catalogue import LLAMA
@@ -23,6 +24,7 @@ from ..hooks.read_progress import describe_start_of_unit
 from ..options.unit_names import WORKER_UNIT
 from .installed import (
     is_unchanged_since_digest,
+    list_changed_mapping_messages,
     list_files_with_other_size_or_time,
     list_installed_or_enabled_instances,
     list_replaced_files,
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._drift.requested import Layers
-    from ..._io.kernelfs import KernelFS
     from ..._io.store import Store
 
 WRITTEN, PLANNED = "as it was written", "as they were planned"
@@ -108,7 +109,7 @@ def _judge_unit(
     is_draft = unit.endswith("-rpc.service")
     if not is_draft:
         verdicts += [
-            _judge_loaded_files(unit, text, replaced),
+            _judge_loaded_files(unit, text, replaced, root),
             _judge_state(unit, "enabled", properties.get("UnitFileState", ""), unknown),
         ]
     state = unit_state(properties)
@@ -140,14 +141,18 @@ def _judge_drop_ins(unit: str, root: str) -> Verdict:
     )
 
 
-def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None) -> Verdict:
+def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None, root: str) -> Verdict:
     plan = parse_unit_plan(text) if replaced is None else {}
     if plan is None:
         return unreadable_address_verdict(
             "", f"llama:{unit}/loaded", f"the unit carries no complete plan. {write_unit_again_message(unit)}"
         )
-    replaced = list_replaced_files(plan) if replaced is None else replaced
     reason = "replaced or removed since it was planned; it may still run with the old ones"
+    if replaced is None:
+        replaced = list_replaced_files(plan)
+        changed = list_changed_mapping_messages(KernelFS(root, read_only=True), plan)
+        reason = changed[0].rstrip(".") if changed else reason
+        replaced = replaced or (["replaced under its name"] if changed else [])
     return _build_unit_verdict(unit, "loaded", PLANNED, ", ".join(replaced) or PLANNED, reason)
 
 

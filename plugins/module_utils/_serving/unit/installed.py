@@ -12,6 +12,7 @@ import os
 from ..._errors import BadRequest
 from ..._io import textfile
 from ..._io.paths import INSTANCE_HEAD, UNIT_FOLDER
+from ..._kernel.mapped_files import DELETED, read_mapped_paths
 from ..catalogue import ENGINES, LLAMA, engine_key_of_unit
 from ..options.unit_names import WORKER_UNIT
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
+    from ..._io.kernelfs import KernelFS
     from ..catalogue import EngineRow
 
 #: systemd ignores sections whose names begin with X-. The plan is the first line of this section.
@@ -99,6 +101,27 @@ def list_replaced_files(plan: Mapping[str, Any]) -> list[str]:
     """Return the files of a plan that were replaced or removed since the running instance loaded them."""
     keys = {plan["key_file"]: [None, plan["keys"]]} if plan["keys"] else {}
     return list_files_with_other_size_or_time({**plan["programs"], **plan["files"], **keys})
+
+
+def list_changed_mapping_messages(fs: KernelFS, plan: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on each model file that the running server of an instance maps, and that was changed since.
+
+    A file that is replaced by renaming leaves the old file to the server. With a file that is overwritten in place, the
+    server computes with whatever is there, and the kernel ends it by SIGBUS where the file became shorter.
+    """
+    messages = []
+    unit, mapped = plan["unit"], read_mapped_paths(fs, plan["unit"])
+    for path in plan["mapped"]:
+        real = os.path.realpath(path)
+        if real in mapped and path in plan["files"] and has_file_changed(path, *plan["files"][path]):
+            messages.append(
+                f"{path} was overwritten in place while {unit} maps it: the server computes with the new content as if "
+                f"it were the old, and may be killed at any moment. Restart it now ('systemctl restart {unit}'), and "
+                "replace a file by renaming, as docs/models.md describes."
+            )
+        elif real + DELETED in mapped:
+            messages.append(f"{path} was replaced, and {unit} still runs with the old file, whose name is gone.")
+    return messages
 
 
 def list_files_with_other_size_or_time(recorded_stamps: Mapping[str, Any]) -> list[str]:

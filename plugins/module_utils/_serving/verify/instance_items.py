@@ -18,7 +18,12 @@ from ..._verify.placement.watch import ServiceWatch
 from ..catalogue import ENGINES, LLAMA
 from ..hooks import keys, server_http
 from ..hooks.read_progress import describe_start_of_unit
-from ..unit.installed import list_installed_instances, list_replaced_files, write_unit_again_message
+from ..unit.installed import (
+    list_changed_mapping_messages,
+    list_installed_instances,
+    list_replaced_files,
+    write_unit_again_message,
+)
 from . import jitter, silent_unit_items
 from . import trial as trials
 from .silent_unit_items import build_item, judge_unit_placement
@@ -64,7 +69,7 @@ def check_models_of_router(host: Host, name: str, plan: Plan, clock: Any) -> tup
 
     Another model is not loaded for this, which might push a loaded one out of memory.
     """
-    items = [mark_wrong_if_files_replaced(build_serving_item(name, plan), name, plan)]
+    items = [mark_wrong_if_files_replaced(host, build_serving_item(name, plan), name, plan)]
     facts: dict[str, Facts] = {}
     states = _fetch_model_states(host, name, plan) if items[0].verdict == OK else {}
     for model in plan["models"]:
@@ -119,7 +124,7 @@ def check_instance_or_model(
     ]
     placement_items.append(jitter.build_jitter_item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
     final_serving_item = mark_wrong_if_model_not_loaded(
-        mark_wrong_if_files_replaced(serving_item, name, plan), name, plan, proofs[name]
+        mark_wrong_if_files_replaced(host, serving_item, name, plan), name, plan, proofs[name]
     )
     final_serving_item = mark_wrong_if_request_refused(final_serving_item, name, plan, trial)
     items = [
@@ -151,8 +156,11 @@ def build_serving_item(name: str, plan: Plan) -> Item:
     return build_item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", state)
 
 
-def mark_wrong_if_files_replaced(item: Item, name: str, plan: Plan) -> Item:
+def mark_wrong_if_files_replaced(host: Host, item: Item, name: str, plan: Plan) -> Item:
     """Return the item on a server; the verdict becomes wrong when a file of the plan was replaced since."""
+    changed = list_changed_mapping_messages(host.fs, plan) if item.verdict == OK else []
+    if changed:
+        return build_item("service", name, WRONG, f"{changed[0]} {write_unit_again_message(plan['unit'])}", item.found)
     replaced = list_replaced_files(plan) if item.verdict == OK else []
     if not replaced:
         return item

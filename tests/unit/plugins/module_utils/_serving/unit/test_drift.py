@@ -35,7 +35,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     model = tmp_path / "m.gguf"
     model.touch()
     found = model.stat()
-    one.files = {str(model): [found.st_size, found.st_mtime_ns]}
+    one.files, one.mapped = {str(model): [found.st_size, found.st_mtime_ns]}, [str(model)]
     for path, text in unit_texts.render_llama_units(one, []).items():
         (tmp_path / path.lstrip("/")).write_text(text)
     fake.run(["systemctl", "enable", MAIN])
@@ -114,6 +114,14 @@ def test_a_model_that_was_replaced(systemd: Systemd) -> None:
     os.utime(model, (0, 0))
     one = only(systemd)
     assert (one.what, one.wanted, one.found) == ("files of instance chat", "as they were planned", str(model))
+    processes = systemd.root / "sys/fs/cgroup/system.slice" / MAIN / "cgroup.procs"
+    maps = systemd.root / "proc/7/maps"
+    for file, content in ((processes, "7\n"), (maps, f"7f00-7f01 r--s 00000000 08:01 42    {model}\n")):
+        file.parent.mkdir(parents=True)
+        file.write_text(content)
+    assert only(systemd).reason.startswith(
+        f"{model} was overwritten in place while {MAIN} maps it: the server computes"
+    )
 
 
 def test_a_plan_that_is_not_whole(systemd: Systemd) -> None:

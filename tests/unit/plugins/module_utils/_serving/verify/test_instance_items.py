@@ -235,6 +235,33 @@ def test_one_that_does_not_serve_is_asked_nothing(
     assert {items[name][1] for name in list(RIGHT)[1:]} == {"Not known: it does not serve."}
 
 
+def test_a_model_that_was_overwritten_in_place_is_told_from_a_replaced_one(here: Instances, tmp_path: Path) -> None:
+    model = tmp_path / "m.gguf"
+    model.write_bytes(b"old")
+    status = model.stat()
+    here.planned(files={str(model): [status.st_size, status.st_mtime_ns]}, mapped=[str(model)])
+
+    def sentence_with_mapping(mapped: str) -> str:
+        here.service.tree.put(
+            "/proc/100/maps", f"7f00-7f01 r--s 00000000 08:01 42    {mapped}\n7f02-7f03 rw-p 0 00:00 0\n"
+        )
+        return here.check()[0]["service/chat"][1]
+
+    assert "serves at" in sentence_with_mapping(str(model))
+    said = sentence_with_mapping(f"{model} (deleted)")
+    assert said.startswith(
+        f"{model} was replaced, and {MAIN} still runs with the old file, whose name is gone. Run the"
+    )
+    model.write_bytes(b"news")
+    said = sentence_with_mapping(str(model))
+    assert said.startswith(f"{model} was overwritten in place while {MAIN} maps it: the server computes with the new")
+    assert verdicts(here.check()[0])["service/chat"] == "wrong"
+    said = sentence_with_mapping("/srv/other.gguf")
+    assert said.startswith(
+        f"{model} was replaced or removed since {MAIN} was planned, which may still run with the old"
+    )
+
+
 def test_one_that_refuses_requests_of_its_task_is_wrong(here: Instances) -> None:
     here.planned(task="embedding", speculation=[])
     reason = "/v1/embeddings answers 400: Pooling type 'none' is not OAI compatible."

@@ -110,7 +110,8 @@ def main() -> int:
             tempfile.TemporaryDirectory() as place,
         ):
             hosts = Path(place, "hosts.json")
-            instance = {**INSTANCE, "model": f"{MODELS}/{model.name}"}
+            model_path = f"{MODELS}/{model.name}"
+            instance = {**INSTANCE, "model": model_path}
             variables = {**box.inventory_variables(), **VARIABLES, "epyc_llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
 
@@ -121,7 +122,7 @@ def main() -> int:
                 run_playbook(hosts, "site")
                 measure_gains(hosts, options, figures)
             if "restarts" in options.parts:
-                measure_restarts(box, serve, instance["model"], figures)
+                measure_restarts(box, serve, model_path, figures)
 
     return run_measurement("bench-llama", measure_all)
 

@@ -191,7 +191,7 @@ class Instance(ManagedUnits, UnitFiles):
                     change.after or ""
                 )
                 for folder in self.folders if change.after is None or has_lost_state_folder else ():
-                    _remove_folder_or_link(textfile.path_in_tree(self.root, folder))
+                    remove_folder_or_link(textfile.path_in_tree(self.root, folder))
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return the units that need a restart after these changes; a draft comes before its server."""
@@ -238,7 +238,7 @@ def _needs_no_state_folder(change: Change) -> bool:
     return change.after is None or (STATE_FOLDER in (change.before or "") and STATE_FOLDER not in change.after)
 
 
-def _remove_folder_or_link(path: str) -> None:
+def remove_folder_or_link(path: str) -> None:
     if os.path.islink(path):
         os.unlink(path)
     else:

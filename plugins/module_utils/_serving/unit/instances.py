@@ -163,7 +163,7 @@ class Planner:
         self._names = [str(request.get("name")) for request in requests]
         if not host.fs.read_only:
             for name in self._names:
-                start_first.end_leftover_server(name, engine.row)
+                start_first.end_leftover_server(root, name, engine.row)
         self._installed = read_instance_unit_texts(root, engine.row)
         not_requested = {name: text for name, text in self._installed.items() if name not in self._names}
         #: Names of installed instances that will be removed.
@@ -252,7 +252,8 @@ class Planner:
         handover = Handover(options.name, options.host, options.port, temporary.options.port)
         obstacle = self._find_obstacle_of_second_start(service, temporary, capabilities, running)
         obstacle = obstacle or handover.find_obstacle()
-        return start_first.NextServer(temporary, files, engine.row, None if obstacle else handover), obstacle
+        next_server = start_first.NextServer(temporary, files, engine.row, None if obstacle else handover, self.root)
+        return next_server, obstacle
 
     def _find_obstacle_of_second_start(
         self, service: InstancePlan, temporary: InstancePlan, capabilities: Any, running: Mapping[str, Any]

@@ -27,6 +27,7 @@ from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.unit_syntax import format_unit_command_line
 from ..options.unit_settings import list_unit_folders
 from . import start_limits
+from .instance import remove_folder_or_link
 from .shared_host import plan_instance_among_others
 
 TYPE_CHECKING = False
@@ -104,9 +105,15 @@ class NextServer:
     """
 
     def __init__(
-        self, service: InstancePlan, files: Mapping[str, str], row: EngineRow, handover: Handover | None
+        self,
+        service: InstancePlan,
+        files: Mapping[str, str],
+        row: EngineRow,
+        handover: Handover | None,
+        root: str = "/",
     ) -> None:
         self.handover = handover
+        self.root = root
         self.is_running = False
         self._texts = {path.replace(UNIT_FOLDER, RUNTIME_UNIT_FOLDER, 1): text for path, text in files.items()}
         self._units = [os.path.basename(path) for path in self._texts]
@@ -141,7 +148,7 @@ class NextServer:
         """Start the server until it serves, and hand the new connections over; TuningError where it does not serve."""
         try:
             for path, text in self._texts.items():
-                textfile.write_file(path, text)
+                textfile.write_file(textfile.path_in_tree(self.root, path), text)
             command.run_command(["systemctl", "daemon-reload"])
             self.is_running = True
             run_systemctl("restart", self._units[:1])
@@ -175,29 +182,27 @@ class NextServer:
         self.is_running = False
         with suppress(TuningError):
             run_systemctl("stop", self._units)
-        remove_temporary_units(self._units, self._state_folders)
+        remove_temporary_units(self.root, self._units, self._state_folders)
 
 
-def remove_temporary_units(units: Sequence[str], state_folders: Sequence[str]) -> None:
+def remove_temporary_units(root: str, units: Sequence[str], state_folders: Sequence[str]) -> None:
     """Remove the files of temporary units that have ended, and their state folders."""
     with suppress(TuningError):
         # systemd would go on listing a failed unit although its file is removed.
         run_systemctl("reset-failed", units)
+    folder = textfile.path_in_tree(root, RUNTIME_UNIT_FOLDER)
     for unit in units:
-        textfile.remove_file(f"{RUNTIME_UNIT_FOLDER}/{unit}")
-        shutil.rmtree(f"{RUNTIME_UNIT_FOLDER}/{unit}.d", ignore_errors=True)
-    for folder in state_folders:
-        if os.path.islink(folder):
-            os.unlink(folder)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+        textfile.remove_file(f"{folder}/{unit}")
+        shutil.rmtree(f"{folder}/{unit}.d", ignore_errors=True)
+    for path in state_folders:
+        remove_folder_or_link(textfile.path_in_tree(root, path))
     command.run_command(["systemctl", "daemon-reload"])
 
 
-def end_leftover_server(name: str, row: EngineRow) -> None:
+def end_leftover_server(root: str, name: str, row: EngineRow) -> None:
     """End the temporary server of an instance that a killed run has left, as soon as the instance itself serves."""
     units = row.unit_names(temporary_instance_name(name))
-    if not os.path.exists(f"{RUNTIME_UNIT_FOLDER}/{units[0]}"):
+    if not os.path.exists(textfile.path_in_tree(root, f"{RUNTIME_UNIT_FOLDER}/{units[0]}")):
         return
     unit = row.unit_name(name)
     with suppress(TuningError):
@@ -205,7 +210,7 @@ def end_leftover_server(name: str, row: EngineRow) -> None:
     if read_unit_properties([unit]).get(unit, {}).get("ActiveState") == "active":
         with suppress(TuningError):
             run_systemctl("stop", units)
-        remove_temporary_units(units, row.state_folders(temporary_instance_name(name)))
+        remove_temporary_units(root, units, row.state_folders(temporary_instance_name(name)))
 
 
 def _negative_memory_of_replaced_files(

@@ -105,9 +105,9 @@ class Systemd:
         self.shown = f"{SERVES}ActiveState=active\n"
         self.real_state = "active"
         self.calls: list[str] = []
-        self.folder = root / "run"
+        self.root = str(root)
+        self.folder = root / "run/systemd/system"
         put = monkeypatch.setattr
-        put(start_first, "RUNTIME_UNIT_FOLDER", str(self.folder))
         put(start_first, "run_systemctl", lambda verb, units, *more: self.calls.append(" ".join([verb, *units])))
         put(start_first.command, "run_command", self.run_command)
         put(start_first, "add_journal_to_error", lambda error, units: error)
@@ -139,7 +139,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 def next_server(systemd: Systemd, hands_over: bool = True) -> start_first.NextServer:
     plan = service(name="chat-next", drain_timeout=20, stop_timeout=5, start_timeout=100)
-    return start_first.NextServer(plan, {MAIN: TEXT}, LLAMA, Redirection(systemd) if hands_over else None)
+    return start_first.NextServer(plan, {MAIN: TEXT}, LLAMA, Redirection(systemd) if hands_over else None, systemd.root)
 
 
 def test_the_temporary_server_gets_new_connections_from_start_to_end(systemd: Systemd) -> None:
@@ -197,13 +197,13 @@ def test_without_a_handover_it_only_shows_that_it_serves(systemd: Systemd) -> No
 
 
 def test_what_a_killed_run_left_ends_when_the_instance_serves(systemd: Systemd) -> None:
-    start_first.end_leftover_server("chat", LLAMA)
+    start_first.end_leftover_server(systemd.root, "chat", LLAMA)
     assert systemd.calls == []
     next_server(systemd).start()
     systemd.calls, systemd.real_state = [], "failed"
-    start_first.end_leftover_server("chat", LLAMA)
+    start_first.end_leftover_server(systemd.root, "chat", LLAMA)
     assert systemd.calls == ["start llama-chat.service"], "nobody else serves"
     systemd.real_state = "active"
-    start_first.end_leftover_server("chat", LLAMA)
+    start_first.end_leftover_server(systemd.root, "chat", LLAMA)
     assert "stop llama-chat-next.service llama-chat-next-rpc.service" in systemd.calls
     assert list(systemd.folder.iterdir()) == []

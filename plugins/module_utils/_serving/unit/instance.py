@@ -32,6 +32,7 @@ from ..hooks import server_http
 from ..options.unit_names import watchdog_unit_name
 from . import start_limits
 from .installed import BOOT_TARGET
+from .start_first import remove_folder_or_link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -236,13 +237,6 @@ def needs_restart_for_new_text(before: str | None, after: str) -> bool:
 def _needs_no_state_folder(change: Change) -> bool:
     """Return whether an instance is removed, or its unit had a state folder before a change and has none now."""
     return change.after is None or (STATE_FOLDER in (change.before or "") and STATE_FOLDER not in change.after)
-
-
-def remove_folder_or_link(path: str) -> None:
-    if os.path.islink(path):
-        os.unlink(path)
-    else:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _parse_staging_folders(text: str | None) -> list[str]:

@@ -27,7 +27,6 @@ from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.unit_syntax import format_unit_command_line
 from ..options.unit_settings import list_unit_folders
 from . import start_limits
-from .instance import remove_folder_or_link
 from .shared_host import plan_instance_among_others
 
 TYPE_CHECKING = False
@@ -197,6 +196,13 @@ def remove_temporary_units(root: str, units: Sequence[str], state_folders: Seque
     for path in state_folders:
         remove_folder_or_link(textfile.path_in_tree(root, path))
     command.run_command(["systemctl", "daemon-reload"])
+
+
+def remove_folder_or_link(path: str) -> None:
+    if os.path.islink(path):
+        os.unlink(path)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def end_leftover_server(root: str, name: str, row: EngineRow) -> None:

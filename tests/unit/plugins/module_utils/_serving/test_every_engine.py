@@ -117,7 +117,7 @@ def life(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     folder = tmp_path / "srv"
     folder.mkdir()
     engine, asked = CASES[request.param](folder, monkeypatch)
-    port = {"name": "chat", "port": 18080}
+    port = {"name": "chat", "port": 18080, "update_order": "stop_first"}
     return Life(engine, {**port, **asked}, tmp_path / "host", monkeypatch)
 
 
@@ -143,7 +143,7 @@ def test_its_unit_is_hardened_and_placed(life: Life) -> None:
 def test_it_is_waited_for_and_drained(life: Life, capsys: pytest.CaptureFixture[str]) -> None:
     """The commands of its unit, against a server that answers as this engine does."""
     life.converge(life.asked)
-    row, busy = life.engine.row, [2, 0]
+    row, busy = life.engine.row, [2, 0, 0]
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         health = '{"status":"ok"}' if row.health_is_json else ""

@@ -21,7 +21,6 @@ from ..unit.refusals import read_keys_change_time, require_readable_files
 from ..unit.shared_host import read_free_memory_for_instance
 from . import arguments as server_arguments
 from . import probe, reserved_flags, suffix_corpus, units
-from .capabilities import IK
 from .model_checks import ServedFiles, require_loadable_models, require_sound_headers
 from .unsafe_flags import list_flag_remarks
 
@@ -83,10 +82,6 @@ class LlamaEngine(Engine):
             options, host, capabilities, model, draft, free, projector, files.adapters, more
         )
         service.files.update(_read_size_and_time_of_other_files(options))
-        if capabilities.engine == IK:
-            service.port_reuse = "port"
-        elif not capabilities.has_flag("--reuse-port"):
-            service.port_reuse = "address"
         return service
 
     def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:

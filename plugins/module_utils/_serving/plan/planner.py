@@ -140,6 +140,7 @@ def plan_instance(
         options, placement, whole, server_parameters, rpc, read, staged, expect, list(dict.fromkeys(remarks))
     )
     plan.draft_left_out_reason = speculation.draft_left_out_reason
+    plan.port_reuse = _choose_port_reuse(server)
     if options.slot_files:
         plan.slot_bytes = slot_files.estimate_slot_bytes(options, server, model)
         plan.remarks += slot_files.list_slot_file_remarks(options, plan.slot_bytes, bool(speculation.draft_max))
@@ -186,6 +187,13 @@ def _validate_model_and_draft(
     if options.host not in LOOPBACK and not options.api_key_file:
         remarks.append(f"host {options.host}: everyone who can reach port {options.port} can use it. Set api_key_file.")
     return remarks
+
+
+def _choose_port_reuse(server: ServerCapabilities) -> str:
+    """Return the socket option that a server sets for its port; "" for a server that sets both, with --reuse-port."""
+    if server.engine != ENGINES[0]:
+        return "port"
+    return "" if server.has_flag("--reuse-port") else "address"
 
 
 def _build_server_parameters(

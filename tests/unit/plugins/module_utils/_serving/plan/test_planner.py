@@ -293,6 +293,14 @@ def test_what_is_said_is_handed_on(host: Host, models: Models) -> None:
     assert None not in planned(host, models).parameters.values()
 
 
+@pytest.mark.parametrize(
+    ("server", "reuse"),
+    [(Able(), ""), (Able(lacks=("--reuse-port",)), "address"), (Able(engine="ik_llama.cpp"), "port")],
+)
+def test_the_socket_option_of_a_server_that_sets_only_one(host: Host, models: Models, server: Able, reuse: str) -> None:
+    assert planned(host, models, server).port_reuse == reuse
+
+
 def test_the_users_environment(host: Host, models: Models) -> None:
     found = planned(host, models, OLD, extra_environment={"OMP_WAIT_POLICY": "active"})
     assert list(found.placement.environment) == ["GOMP_CPU_AFFINITY", "OMP_WAIT_POLICY"]

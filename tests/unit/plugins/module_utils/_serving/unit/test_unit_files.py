@@ -29,6 +29,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.insta
     Placement,
     SlotBytes,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import needs_restart_for_new_text
 
 # systemd's own parser
 
@@ -196,6 +197,19 @@ def test_the_steps_of_start_and_stop() -> None:
     assert without == f"-{ours} drain http://127.0.0.1:8080 --timeout 60", "what needs no key needs no root"
     without = lines(main_unit(task="embedding", start_timeout=9), "ExecStartPost")[0]
     assert without == f"{ours} await http://127.0.0.1:8080 --timeout 9 --task embedding"
+
+
+@pytest.mark.parametrize(("host", "endpoint"), [("127.0.0.1", "127.0.0.1:8080"), ("::", "[::]:8080")])
+def test_a_server_that_cannot_follow_every_other_waits_for_its_port(host: str, endpoint: str) -> None:
+    """It waits as the user of the unit, because connections of another user are in the way for longer."""
+    one = service(host=host)
+    assert not any("llama port" in line for line in lines(main_unit(host=host), "ExecStartPre"))
+    one.port_reuse = "port"
+    text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
+    ours = "/usr/sbin/sovereign-epyc llama"
+    assert lines(text, "ExecStartPre")[-1] == f"{ours} port {endpoint} --reuse port --timeout 75"
+    before = text.replace(f"ExecStartPre={ours} port {endpoint} --reuse port --timeout 75\n", "")
+    assert before != text and not needs_restart_for_new_text(before, text)
 
 
 def test_a_watchdog_is_a_unit_of_its_own_that_nothing_waits_for() -> None:

@@ -12,8 +12,9 @@ import time
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.tests.unit.fakes import heads
+from vepyc.llama import llama_cpp
 
 from .test_llama_verify import verify_instances
 
@@ -24,12 +25,27 @@ UNIT = "/etc/systemd/system/llama-chat.service"
 MODELS = "/var/lib/models"
 #: More tokens than a physical batch of llama-server has by default.
 LONG_TEXT = "The river runs past seven old mills. " * 100
+#: Arguments with which a server reads the model, says that it is healthy, and aborts at its first request.
+NO_CONTEXT = ["--override-kv", "llama.context_length=int:0"]
+#: Arguments with which a server does not find all tensors of the model.
+ONE_LAYER_MORE = ["--override-kv", "llama.block_count=int:31"]
+#: Writes a copy of the test model whose last norm is zero, so that all tokens are equally probable.
+FLATTEN = """
+import struct, sys
+content = bytearray(open(sys.argv[1], "rb").read())
+at = content.index(b"output_norm.weight") + len(b"output_norm.weight")
+count, dummy, offset = struct.unpack("<QIQ", content[at + 4 : at + 24])
+start = len(content) - int(sys.argv[2]) + offset
+content[start : start + 4 * count] = bytes(4 * count)
+open("/var/lib/models/flat.gguf", "wb").write(content)
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def models(service_host):
     service_host.write_file(f"{MODELS}/ranks.gguf", heads.ranks())
-    service_host.write_file(f"{MODELS}/zeros.gguf", zero_model.build_zero_model_file())
+    weights = gguf_model.read_model(str(llama_cpp.ensure_model())).weight_bytes
+    service_host.run(f"python3 - {service_host.model} {weights}", text=FLATTEN)
     # The first run installs the host tool.
     service_host.serve(CHAT)
 
@@ -86,23 +102,55 @@ def test_a_server_that_refuses_its_task_is_wrong(service_host):
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("changed", "words"),
     [
-        (
-            {"extra_arguments": ["--override-kv", "llama.context_length=int:0"]},
-            "The server ended or hung up at its first request.",
-        ),
-        ({"model": f"{MODELS}/zeros.gguf"}, "all tokens of its vocabulary are equally probable"),
+        ({"extra_arguments": NO_CONTEXT}, "The server ended or hung up at its first request."),
+        ({"model": f"{MODELS}/flat.gguf"}, "all tokens of its vocabulary are equally probable"),
     ],
+    ids=["aborts", "flat"],
 )
 @pytest.mark.parametrize("order", ["stop_first", "start_first"])
-def test_a_server_that_does_not_compute_does_not_replace_the_running_one(service_host, asked, words, order):
-    """Health is green with both, and nothing of their files says what is wrong."""
+def test_a_server_that_does_not_compute_replaces_none(service_host, changed, words, order):
+    """With /health alone, both would count as serving."""
     service_host.serve(CHAT)
     before = service_host.complete_text(8080, "The river")["content"]
     played = service_host.run_role(
-        epyc_llama_instances=service_host.with_test_model({**CHAT, **asked, "update_order": order})
+        epyc_llama_instances=service_host.with_test_model({**CHAT, "update_order": order, **changed})
     )
-    assert played.returncode == 2 and words in played.output, played.output
-    assert "does not serve: 3 tokens were requested of it" in played.output.partition("The journal ends")[0]
+    assert played.returncode == 2, played.output
+    reason = read_failure(played).partition("The journal ends")[0]
+    assert "does not serve: 3 tokens were requested of it" in reason and words in reason, reason
     assert service_host.complete_text(8080, "The river")["content"] == before
+
+
+def read_failure(played):
+    (failed,) = [result for result in played.results if result["status"] == "failed"]
+    return str(failed.get("results") or failed["msg"])
+
+
+def test_the_reason_of_a_failed_start_comes_first(service_host):
+    service_host.serve(CHAT)
+    played = service_host.run_role(
+        epyc_llama_instances=service_host.with_test_model(
+            {**CHAT, "update_order": "stop_first", "extra_arguments": ONE_LAYER_MORE}
+        )
+    )
+    assert played.returncode == 2, played.output
+    said = read_failure(played)
+    assert said.startswith("llama-chat.service says: llama_model_load: error loading model: "), said
+    assert "blk.30." in said.partition("failed with exit code")[0] and "fit params" not in said, said
+    assert service_host.fetch_status(8080, "/health") == 200
+
+
+def test_a_file_that_was_overwritten_in_place_is_told_from_one_that_was_replaced(service_host):
+    own = f"{MODELS}/own.gguf"
+    service_host.run(f"cp {service_host.model} {own}")
+    service_host.serve({**CHAT, "model": own})
+    service_host.run(f"cp --preserve=timestamps {own} {own}.new && mv {own}.new {own}")
+    sentence = verify_instances(service_host)[0]["service/chat"]["sentence"]
+    assert sentence.startswith(f"{own} was replaced, and llama-chat.service still runs with the old file"), sentence
+    service_host.run("systemctl restart llama-chat")
+    assert verify_instances(service_host)[0]["service/chat"]["verdict"] == "ok"
+    service_host.run(f"printf x | dd of={own} conv=notrunc bs=1 seek=90000000 status=none")
+    sentence = verify_instances(service_host)[0]["service/chat"]["sentence"]
+    assert sentence.startswith(f"{own} was overwritten in place while llama-chat.service maps it"), sentence

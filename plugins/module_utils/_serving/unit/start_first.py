@@ -47,6 +47,7 @@ NAME_SUFFIX, LONGEST_PREFIX = "-next", 35
 LEFT_OUT_OPTIONS = ("watchdog", "slot_files")
 #: Settings of a unit that name the ports of its server.
 PORT_SETTINGS = ("SocketBindAllow", "SocketBindDeny")
+RUNTIME_FOLDER = "RuntimeDirectory"
 #: A temporary server without a handover ends by itself after these seconds, if the run that should stop it has died.
 SECONDS_WITHOUT_HANDOVER = 60
 #: A trial that fails is no failure of the host, so systemd takes each way to end as a success. Otherwise its journal
@@ -65,8 +66,10 @@ def temporary_instance_name(name: str) -> str:
 def single_server_reason(options: OptionTable) -> str:
     """Return a sentence on why an instance with these options cannot run twice on a host; "" where it can."""
     settings = [name for name in PORT_SETTINGS if name in options.unit_settings]
-    # systemd gives a folder with all that is in it to the dynamic user of the unit that was started last.
-    settings += [] if options.user else list_unit_folders(options.unit_settings)
+    # systemd gives a folder with all that is in it to the dynamic user of the unit that was started last, and removes a
+    # runtime directory, whoever uses it, when a unit with this directory ends.
+    folders = {key: words for key, words in options.unit_settings.items() if not options.user or key == RUNTIME_FOLDER}
+    settings += list_unit_folders(folders)
     if options.hugepages == "hugetlbfs":
         return "The new server cannot be started first, because a hugetlbfs holds one copy of the model."
     if options.rpc_workers or options.workers:

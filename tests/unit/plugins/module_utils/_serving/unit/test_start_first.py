@@ -15,6 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.catalogue import LLAMA
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import start_first
@@ -207,3 +208,18 @@ def test_what_a_killed_run_left_ends_when_the_instance_serves(systemd: Systemd) 
     start_first.end_leftover_server(systemd.root, "chat", LLAMA)
     assert "stop llama-chat-next.service llama-chat-next-rpc.service" in systemd.calls
     assert list(systemd.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "user", "folder"),
+    [
+        ("StateDirectory", None, "/var/lib/mine"),
+        ("StateDirectory", "llama", ""),
+        ("RuntimeDirectory", None, "/run/mine"),
+        ("RuntimeDirectory", "llama", "/run/mine"),
+    ],
+)
+def test_a_folder_of_the_unit_is_for_one_server(model: str, setting: str, user: str | None, folder: str) -> None:
+    options = Options.parse(asked(model, unit_settings={setting: "mine"}, user=user))
+    reason = f"The new server cannot be started first, because {folder} in unit_settings is for one server."
+    assert start_first.single_server_reason(options) == (reason if folder else "")

@@ -162,7 +162,6 @@ class Tries:
         put(instances, "estimate_start_seconds", lambda *dummy: 95)
         put(instances, "require_free_port", lambda fs, options, units: None)
         put(probe, "probe_capabilities", lambda binary, walls: self.server)
-        put(instances.start_first, "end_leftover_server", lambda name, row: None)
         put(probe, "require_accepted_arguments", lambda binary, arguments, walls, folders: self.tried.append("dry run"))
         put(probe, "try_to_compute_one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
         put(refusals.sandbox, "run_in_sandbox", lambda walls, words, seconds: self.tried.append("read") or self.said)

@@ -28,6 +28,11 @@ CHAT = {"name": "chat", "port": 8080, "slots": 4, "context": 8192}
 NFTABLES = ("nftables", "libnftables1", "libnftnl11", "libjansson4", "libxtables12", "libedit2", "libbsd0")
 PROGRAMS = Path(__file__).parents[1] / "fixtures/programs"
 UNIT = "llama-chat.service"
+#: A program that passes all trials, and ends with an error as the new server.
+UNLUCKY = b"""#!/bin/sh
+grep -q llama-chat-next /proc/self/cgroup && exit 7
+exec /opt/copy/bin/llama-server "$@"
+"""
 #: Makes a network of a client, from which the host has the address 10.77.0.1.
 CLIENT = """
 set -e
@@ -148,9 +153,7 @@ def test_a_check_says_what_a_change_costs_and_changes_nothing(host):
 def test_a_new_version_that_does_not_serve_is_no_failure_of_the_host(host):
     host.run("journalctl --rotate --vacuum-time=1s")
     before = host.main_pid("chat")
-    host.write_file(
-        "/opt/copy/bin/wary", b'#!/bin/sh\ncase "$*" in *--port*) exit 7;; esac\nexec /opt/copy/bin/llama-server "$@"\n'
-    )
+    host.write_file("/opt/copy/bin/wary", UNLUCKY)
     host.run("chmod +x /opt/copy/bin/wary")
     wary = host.with_test_model({**CHAT, "binary": "/opt/copy/bin/wary"})
     played = host.run_role(epyc_llama_instances=wary)

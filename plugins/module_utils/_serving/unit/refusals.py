@@ -205,6 +205,8 @@ def _has_foreign_socket(fs: KernelFS, options: OptionTable, units: Collection[st
     """Return whether a program other than the processes of ``units`` has a socket at the port of an instance."""
     try:
         inodes = tcp_sockets.list_socket_inodes_at_port(fs, options.host, options.port)
+        inodes -= tcp_sockets.list_socket_inodes_of_units(fs, units)
+        # A connection to one of the units may have ended between the two lists.
+        return bool(inodes and inodes & tcp_sockets.list_socket_inodes_at_port(fs, options.host, options.port))
     except TuningError:
         return True
-    return bool(inodes - tcp_sockets.list_socket_inodes_of_units(fs, units))

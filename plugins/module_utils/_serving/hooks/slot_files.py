@@ -67,7 +67,7 @@ class Server:
     def list_slots(self) -> list[dict[str, Any]]:
         """Return the slots in the order of their numbers; TuningError where the server does not list them."""
         limit = min(self.seconds_left(), LIST_SECONDS)
-        status, text = server_http.send_get_request(self.url, "/slots", limit, self.key)
+        status, text = server_http.send_get_request(self.url, "/slots", limit, self.key, is_hook=True)
         if status != 200:
             raise TuningError(f"{self.url}/slots: {text if status is None else status}.")
         with suppress(ValueError, KeyError, TypeError):
@@ -111,6 +111,10 @@ def save_slots(
                 report(f"Slot {slot['id']} is not saved: {error}")
                 continue
             saved += [note] if note else []
+    if not any(slot.get("is_processing") for slot in slots):
+        # The server was idle. Clients may have sent requests while it saved, and the next signal would cut them off.
+        with suppress(TuningError):
+            server_http.wait_until_idle(server.url, server.seconds_left(), server.key, server.clock)
     return _result_sentence(server, saved, begin, f"saved in {path}")
 
 

@@ -33,6 +33,8 @@ class Llama:
         self.busy: set[int] = set()
         self.requests: list[str] = []
         self.refuses = ""
+        #: The numbers of requests in progress that it tells, one after the other, and then 0.
+        self.counts: list[int] = []
         self.on_save: Callable[[], None] = lambda: None
 
     def read(self, slot: int, text: str, task: int) -> None:
@@ -42,6 +44,10 @@ class Llama:
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
         if request.path == "/slots":
             say(request, 200, json.dumps([self.describe(slot) for slot in range(len(self.slots))]).encode())
+            return
+        if request.path == "/metrics":
+            count = self.counts.pop(0) if self.counts else 0
+            say(request, 200, f"llamacpp:requests_processing {count}\n".encode())
             return
         slot, action = int(request.path.split("/")[2].partition("?")[0]), request.path.rpartition("=")[2]
         file = self.folder / json.loads(body)["filename"]
@@ -93,6 +99,7 @@ class Service:
 def service(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     monkeypatch.delenv("MAINPID", raising=False)
     monkeypatch.setattr(slot_files, "ROOM_FOR_OTHERS", 0)
+    monkeypatch.setattr(slot_files.server_http, "PAUSE_SECONDS", 0.01)
     return Service(tmp_path, capsys)
 
 
@@ -239,6 +246,12 @@ def test_a_full_disk_is_left_alone(service: Service, monkeypatch: pytest.MonkeyP
     assert service.server.requests == []
 
 
+def test_a_request_that_came_while_prompts_were_saved_is_waited_for(service: Service) -> None:
+    filled(service).server.counts = [1, 1, 0]
+    service.stop()
+    assert service.server.counts == []
+
+
 def test_a_busy_slot_is_left_out(service: Service) -> None:
     filled(service).server.busy = {2}
     assert "Slot 2 is not saved: it works on a request." in service.stop()
@@ -251,6 +264,9 @@ def test_what_would_take_too_long_is_left_out(service: Service) -> None:
 
         def monotonic(self) -> float:
             return self.now
+
+        def sleep(self, seconds: float) -> None:
+            self.now += seconds
 
     filled(service)
     told: list[str] = []

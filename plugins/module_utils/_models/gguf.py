@@ -55,7 +55,7 @@ MOST_TOKENS, MOST_TOKEN_BYTES = 1 << 20, 32 << 20
 LONGEST_TOKEN = 65535
 LONGEST_NAME = 256
 #: The bytes of one read from the file.
-CHUNK = 1 << 18
+CHUNK = 1 << 15
 DIMENSIONS = 4
 #: By number of dimensions: the shape of a tensor, the number of its type, and its offset.
 TENSOR_FORMS = [struct.Struct(f"<{dimensions}QIQ") for dimensions in range(DIMENSIONS + 1)]

@@ -147,7 +147,8 @@ def test_a_draft_of_another_family(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("pooling", "task"), [(1, "embedding"), (4, "rerank"), (0, None)])
 def test_what_makes_no_text(tmp_path: Path, pooling: int, task: str | None) -> None:
     path = tmp_path / "vectors.gguf"
-    entries = ggufs.model(architecture="qwen3", block_count=1, context_length=8192, pooling_type=pooling)
+    numbers = {"block_count": 1, "context_length": 8192, "embedding_length": 256, "pooling_type": pooling}
+    entries = ggufs.model(architecture="qwen3", **numbers)
     head = [ggufs.tensor("cls.output.weight", (8,), 0, 1152)] if task == "rerank" else []
     path.write_bytes(ggufs.gguf(entries, [*ggufs.WEIGHTS, *head], 1184))
     fs = sized("9754")

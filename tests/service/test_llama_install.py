@@ -117,7 +117,7 @@ def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(service
     unknown = {**first, "model": service_host.write_unknown_model()}
     played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(unknown))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
-    assert "It was started next to the running instance, which is untouched, and does not serve" in played.output
+    assert "It was started next to the running instance, which is untouched, and failed: " in played.output
     assert service_host.main_pid("chat") == before and "-next" not in service_host.run("ls /run/systemd/system")
     service_host.run("journalctl --rotate --vacuum-time=1s")
     service_host.serve({**first, "context": 4096})

@@ -9,7 +9,8 @@ The host is a container on the CPU of this machine. site.yml starts a real llama
 benchmark.yml measures its speed, and ablation.yml measures which options pay. The plain server is the arm `stock` of
 the ablation: the same service without options for its computation. A figure is the median over the rounds of the
 confirmation. Afterwards build/bench-llama has the documents of both runs and their pages. Last, the server is restarted
-with and without slot files, and a client waits for the first token of a prompt of 8,000 tokens.
+with and without slot files, and a client waits for the first token of a prompt of 8,000 tokens, and it is updated 30
+times while clients send requests.
 
 Run as `make bench-llama`, as root, on a machine that does nothing else. Exit code 1 when a figure misses its bar.
 """
@@ -31,15 +32,18 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.abla
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from tools.bench.llama_restarts import measure_restarts
+from tools.bench.llama_updates import PACKAGE_FOLDER, fetch_nftables_packages, measure_updates
 from tools.bench.measurement import run_measurement
 from vepyc import VepycError
 from vepyc.container import running_container
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_wide_model
 from vepyc.playbook_runs import clean_environment, quick_ansible_variables
+from vepyc.playbook_runs import run_playbook as run_playbook_for_results
 
-#: What this program measures: speed over a plain server, and the wait for a token after a restart.
-PARTS = ("gains", "restarts")
+#: What this program measures: speed over a plain server, the wait for a token after a restart, and failed requests and
+#: outages of updates.
+PARTS = ("gains", "restarts", "updates")
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "build/bench-llama"
 BUILD, MODELS = "/opt/built", "/srv/models"
@@ -106,7 +110,9 @@ def main() -> int:
         build, model = ensure_llama(NATIVE), ensure_wide_model()
         shutil.rmtree(RESULTS, ignore_errors=True)
         with (
-            running_container("bench-llama", {build: BUILD, model.parent: MODELS}) as box,
+            running_container(
+                "bench-llama", {build: BUILD, model.parent: MODELS, fetch_nftables_packages(): PACKAGE_FOLDER}
+            ) as box,
             tempfile.TemporaryDirectory() as place,
         ):
             hosts = Path(place, "hosts.json")
@@ -118,11 +124,20 @@ def main() -> int:
             def serve(other: dict[str, Any]) -> None:
                 run_playbook(hosts, "site", epyc_llama_instances=[other])
 
+            def update(other: dict[str, Any]) -> list[dict[str, Any]]:
+                variables = json.dumps({"epyc_llama_instances": [other]})
+                played = run_playbook_for_results(hosts.parent, "playbooks/site.yml", "-e", variables)
+                if played.returncode:
+                    raise VepycError(f"site.yml failed: {played.output}")
+                return list(played["Run the instances"]["restarts"])
+
             if "gains" in options.parts:
                 run_playbook(hosts, "site")
                 measure_gains(hosts, options, figures)
             if "restarts" in options.parts:
                 measure_restarts(box, serve, model_path, figures)
+            if "updates" in options.parts:
+                measure_updates(box, update, model_path, figures)
 
     return run_measurement("bench-llama", measure_all)
 

@@ -97,7 +97,7 @@ def _build_request(task: str, row: EngineRow) -> tuple[str, dict[str, Any], str]
         return "/v1/rerank", {"query": TEXT, "documents": [TEXT]}, "the score of a text was"
     if row is LLAMA:
         # Without cache_prompt, the server does not look for this text in its prompt cache.
-        body = {"n_predict": TOKEN_COUNT, "n_probs": 2, "cache_prompt": False}
+        body: dict[str, Any] = {"n_predict": TOKEN_COUNT, "n_probs": 2, "cache_prompt": False}
     else:
         body = {"max_tokens": TOKEN_COUNT, "logprobs": 2}
     body = {**body, "prompt": TEXT, "temperature": 0, "ignore_eos": True, "stream": False}

@@ -203,7 +203,9 @@ class Planner:
             systemd_verify.require_valid_units(files)
         is_running = options.name in self._running
         is_restart = is_running and needs_restart(self.root, files)
-        restart = next_server = speed = None
+        restart: Restart | None = None
+        next_server: NextServer | None = None
+        speed: float | None = None
         if is_restart or not is_running:
             service.remarks += engine.try_program_in_sandbox(self.host, service, capabilities, arguments)
             speed = _measure_read_speed(service)

@@ -26,7 +26,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import threads
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import server_http
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import json_request, server_http
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.replay import install
@@ -220,7 +220,7 @@ def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
         assert json.loads(server_http.send_get_request(one.server.url, "/props", 5)[1])["build_info"].startswith(
             "b11434-"
         )
-        said = trial.post_json(
+        said = json_request.post_json(
             one.server.url, "/completion", {"prompt": "a", "n_predict": 3}, one.server.clock.monotonic() + 5, None
         )
         assert said["tokens_predicted"] == said["timings"]["predicted_n"] == 3 and len(said["content"].split()) == 3

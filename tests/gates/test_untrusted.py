@@ -62,8 +62,9 @@ def _called_name(node: ast.Call) -> str:
 def _opens_by_descriptor(node: ast.Call) -> bool:
     """Return whether a call of open() only wraps a descriptor, which the door opened."""
     first = node.args[0] if node.args else None
-    made = isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id == "open_file"
-    return _called_name(node) == "open" and (made or (isinstance(first, ast.Name) and first.id == "descriptor"))
+    opener = _called_name(first).rpartition(".")[2] if isinstance(first, ast.Call) else ""
+    is_descriptor = opener in ("open_file", "create_file") or (isinstance(first, ast.Name) and first.id == "descriptor")
+    return _called_name(node) == "open" and is_descriptor
 
 
 @functools.cache

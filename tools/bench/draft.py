@@ -23,8 +23,8 @@ from pathlib import Path
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import built_in_prompts
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import TokenWork
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import json_request
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from tools.bench.llama_root import debian_command_line, running_llama_server
 from tools.bench.measurement import run_measurement
@@ -65,7 +65,7 @@ def generate_and_count_tokens(url: str, temperature: float) -> tuple[int, int, i
     generated = drafted = accepted = 0
     for text in TEXTS:
         body = {"prompt": text, "n_predict": TOKENS, "temperature": temperature, "seed": 1, "ignore_eos": True}
-        timings = trial.post_json(url, "/completion", body, time.monotonic() + 300, None)["timings"]
+        timings = json_request.post_json(url, "/completion", body, time.monotonic() + 300, None)["timings"]
         generated += timings["predicted_n"]
         drafted += timings.get("draft_n", 0)
         accepted += timings.get("draft_n_accepted", 0)

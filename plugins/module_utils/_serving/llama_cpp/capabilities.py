@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
+from ..._io.safe_open import open_file
 
 LLAMA, IK = "llama.cpp", "ik_llama.cpp"
 
@@ -166,7 +167,7 @@ def _is_in_file(path: str, text: bytes) -> bool:
     import mmap
 
     try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open(open_file(path), "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return data.find(text) >= 0
     except (OSError, ValueError):
         return False

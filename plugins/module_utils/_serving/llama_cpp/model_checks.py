@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._io.safe_open import open_file
 from ..._models import model as gguf_model
 from ..._models.gguf import LONGEST_TEMPLATE
 from ..._models.serving_checks.chat_template import chat_template_faults
@@ -101,7 +102,7 @@ def _template_reasons(files: ServedFiles) -> Iterator[str]:
     if any(argument.startswith(TEMPLATE_FLAGS) for argument in options.extra_arguments):
         return
     if options.chat_template:
-        with open(options.chat_template, encoding="utf-8", errors="replace") as file:
+        with open(open_file(options.chat_template), encoding="utf-8", errors="replace") as file:
             templates = [(f"chat_template: {options.chat_template}", file.read(LONGEST_TEMPLATE))]
     else:
         templates = [

@@ -15,7 +15,7 @@ import yaml
 from vepyc.llama import llama_cpp
 from vepyc.playbook_runs import run_playbook
 
-from ..fixtures.containers import REPETITIVE_PROMPT
+from ..fixtures.containers import ONE_LAYER_MORE, REPETITIVE_PROMPT
 
 pytestmark = pytest.mark.slow
 
@@ -114,9 +114,9 @@ def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(service
     first = {**CHAT, "update_order": "start_first"}
     service_host.serve(first)
     before = service_host.main_pid("chat")
-    unknown = {**first, "model": service_host.write_unknown_model()}
-    played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(unknown))
-    assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
+    failing = {**first, "extra_arguments": ONE_LAYER_MORE}
+    played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(failing))
+    assert played.returncode == 2 and "missing tensor 'blk.30." in played.output, played.output
     assert "It was started next to the running instance, which is untouched, and failed: " in played.output
     assert service_host.main_pid("chat") == before and "-next" not in service_host.run("ls /run/systemd/system")
     service_host.run("journalctl --rotate --vacuum-time=1s")

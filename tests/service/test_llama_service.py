@@ -10,6 +10,8 @@ import json
 
 import pytest
 
+from ..fixtures.containers import ONE_LAYER_MORE
+
 pytestmark = [pytest.mark.slow, pytest.mark.everyday]
 
 CHAT = {"name": "chat", "port": 8080}
@@ -69,9 +71,9 @@ def test_only_what_changed_is_started_again(service_host):
 
 def test_a_unit_that_does_not_come_up_leaves_the_one_before(service_host):
     before = service_host.run("cat /etc/systemd/system/llama-chat.service")
-    unknown = {**CHAT, "model": service_host.write_unknown_model()}
-    played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(unknown))
-    assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
+    failing = {**CHAT, "extra_arguments": ONE_LAYER_MORE}
+    played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(failing))
+    assert played.returncode == 2 and "missing tensor 'blk.30." in played.output, played.output
     assert service_host.run("cat /etc/systemd/system/llama-chat.service") == before
     assert service_host.fetch_status(8080, "/health") == 200
 

@@ -16,6 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import mode
 from ansible_collections.sovereign.epyc.tests.unit.fakes import heads
 from vepyc.llama import llama_cpp
 
+from ..fixtures.containers import ONE_LAYER_MORE
 from .test_llama_verify import verify_instances
 
 pytestmark = pytest.mark.slow
@@ -27,8 +28,6 @@ MODELS = "/var/lib/models"
 LONG_TEXT = "The river runs past seven old mills. " * 100
 #: Arguments with which a server reads the model, says that it is healthy, and aborts at its first request.
 NO_CONTEXT = ["--override-kv", "llama.context_length=int:0"]
-#: Arguments with which a server does not find all tensors of the model.
-ONE_LAYER_MORE = ["--override-kv", "llama.block_count=int:31"]
 #: Writes a copy of the test model whose last norm is zero, so that all tokens are equally probable.
 FLATTEN = """
 import struct, sys

@@ -335,7 +335,7 @@ options:
             the content of the KV cache. The journal of the unit says which prompts are left out, and why.
           - The files are in C(/var/lib/llama-NAME), which only the server and root can read, and are not encrypted.
           - By default, nothing is saved. Refused with O(instances[].models), O(instances[].rpc_workers), a
-            O(instances[].task) without prompts, speculation with a head, and ik_llama.cpp.
+            O(instances[].task) without prompts, speculation with a draft or a head, and ik_llama.cpp.
         type: str
       checkpoints:
         description: The number of checkpoints (earlier states) of each slot to which the server can return. Only models

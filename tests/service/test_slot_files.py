@@ -46,9 +46,13 @@ def list_folder(service_host):
     return service_host.run(f"ls {FOLDER}").split()
 
 
+def restart_without_prompts(service_host):
+    service_host.run(f"systemctl stop llama-chat.service; rm -f {FOLDER}/slot-*; systemctl start llama-chat.service")
+
+
 def fill_slots(service_host):
     """Start a server that knows no prompt, and have it read both; return the texts."""
-    service_host.run(f"systemctl stop llama-chat.service; rm -f {FOLDER}/slot-*; systemctl start llama-chat.service")
+    restart_without_prompts(service_host)
     answers = [ask(service_host, number) for number in range(2)]
     assert all(read > 700 and known < 30 for dummy, read, known in answers), answers
     return [text for text, dummy, more in answers]
@@ -173,21 +177,10 @@ def test_what_is_too_large_is_not_saved(service_host):
     service_host.serve(CHAT)
 
 
-def test_a_draft_does_not_change_what_a_restored_prompt_says(service_host):
-    """The cache of the draft is not saved: it guesses worse, and what the model says is the same."""
-    service_host.run(f"cp {service_host.model} /var/lib/draft.gguf")
-    service_host.serve({**CHAT, "speculation": "draft", "draft_model": "/var/lib/draft.gguf", "draft_max": 4})
-    texts = fill_slots(service_host)
-    restart_and_read_journal(service_host)
-    assert [(text, read <= 2) for text, read, dummy in (ask(service_host, number) for number in range(2))] == [
-        (text, True) for text in texts
-    ]
-    service_host.serve(CHAT)
-
-
 def test_with_a_key_the_hooks_lose_their_rights_before_they_touch_the_folder(service_host):
     service_host.run("install -d -m 700 /etc/llama && install -m 600 /dev/stdin /etc/llama/keys", text="secret\n")
     service_host.serve({**CHAT, "api_key_file": "/etc/llama/keys"})
+    restart_without_prompts(service_host)
     assert ask(service_host, key="secret")[1] > 700
     journal = restart_and_read_journal(service_host)
     assert "are restored" in journal or "is restored" in journal, journal

@@ -257,8 +257,8 @@ def _refuse_slot_files_without_effect(options: Options) -> None:
         "models runs a router, whose servers save no slots": options.models,
         "rpc_workers keep parts of the slots on other hosts": options.rpc_workers,
         f"task {options.task} keeps no prompts": not options.generates_text,
-        f"the head of speculation {options.speculation_text} would lack what it has computed for these prompts": (
-            options.drafting_kind in draft_compatibility.HEAD_KINDS
+        f"the draft of speculation {options.speculation_text} would lack what it has computed for these prompts": (
+            options.uses_draft
         ),
     }
     for reason in (text for text, holds in reasons.items() if holds):

@@ -143,7 +143,7 @@ def plan_instance(
     plan.port_reuse = _choose_port_reuse(server)
     if options.slot_files:
         plan.slot_bytes = slot_files.estimate_slot_bytes(options, server, model)
-        plan.remarks += slot_files.list_slot_file_remarks(options, plan.slot_bytes, bool(speculation.draft_max))
+        plan.remarks += slot_files.list_slot_file_remarks(options, plan.slot_bytes)
     return plan
 
 

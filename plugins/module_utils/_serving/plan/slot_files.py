@@ -31,7 +31,7 @@ def estimate_slot_bytes(options: Options, server: ServerCapabilities, model: Mod
     return SlotBytes(cache.checkpoint, TOKEN_BYTES + -(-whole // cache.tokens), tokens)
 
 
-def list_slot_file_remarks(options: Options, size: SlotBytes, has_draft: bool) -> list[str]:
+def list_slot_file_remarks(options: Options, size: SlotBytes) -> list[str]:
     """Return remarks on prompts that are too large to be saved, and on requests that gain nothing from saved ones."""
     remarks = []
     if size.most > options.slot_files_bytes:
@@ -44,10 +44,5 @@ def list_slot_file_remarks(options: Options, size: SlotBytes, has_draft: bool) -
         remarks.append(
             "slot_files: the model has sliding windows or recurrent layers, so a saved prompt helps only a request "
             "that continues this prompt. Any other request reads its whole prompt again."
-        )
-    if has_draft:
-        remarks.append(
-            "slot_files saves nothing of the draft, so that the draft guesses worse for as long as a restored prompt "
-            "is used."
         )
     return remarks

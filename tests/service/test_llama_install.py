@@ -99,10 +99,11 @@ def test_what_is_tried_runs_behind_walls_and_only_before_a_start(service_host):
     service_host.run("chmod 755 /home/Ann/hub /home/Ann/blobs; : >/run/told/log")
     service_host.serve(wrapped)
     told = service_host.run("cat /run/told/log").splitlines()
-    # The runs print the help, print the version, read the arguments, compute a token, and serve.
-    assert len(told) == 5 and all("uid=0" not in line and "CapBnd:0 NoNewPrivs:1" in line for line in told), told
+    # The runs print the help, print the version, read the arguments, compute a token, serve beside the running server,
+    # and serve in its place.
+    assert len(told) == 6 and all("uid=0" not in line and "CapBnd:0 NoNewPrivs:1" in line for line in told), told
     assert service_host.serve({**wrapped, "drain_timeout": 7}).changed_results
-    assert len(service_host.run("cat /run/told/log").splitlines()) == 7, "help and version, and nothing was started"
+    assert len(service_host.run("cat /run/told/log").splitlines()) == 8, "help and version, and nothing was started"
     before = service_host.main_pid("chat")
     service_host.run("touch /opt/wrapped/llama-server")
     service_host.serve({**wrapped, "drain_timeout": 7})
@@ -116,7 +117,7 @@ def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(service
     before = service_host.main_pid("chat")
     failing = {**first, "extra_arguments": ONE_LAYER_MORE}
     played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(failing))
-    assert played.returncode == 2 and "missing tensor 'blk.30." in played.output, played.output
+    assert played.returncode == 2 and "'blk.30.attn_norm.weight' not found" in played.output, played.output
     assert "It was started next to the running instance, which is untouched, and failed: " in played.output
     assert service_host.main_pid("chat") == before and "-next" not in service_host.run("ls /run/systemd/system")
     service_host.run("journalctl --rotate --vacuum-time=1s")

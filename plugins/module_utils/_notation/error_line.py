@@ -16,7 +16,7 @@ LOG_PREFIX = re.compile(r"^\d[\d.]* [A-Z] ")
 #: The first line of a start in the journal of a unit.
 START_OF_UNIT = re.compile(r"^Starting \S+\.service\b")
 #: Lines that name no reason: those of systemd, and those of a llama-server that looks for the memory of GPUs.
-NO_REASON = re.compile(r"\.service: |^Failed to start |common_fit_params|^Usage:|^tail: ")
+NO_REASON = re.compile(r"\.service: |^Failed to start |common_fit_params")
 #: The forms of lines that state an error, the one that says most about the reason first. The first line of a form is
 #: the reason, and later ones are consequences; but a traceback of Python ends with its reason.
 FIRST_LINE_FORMS = (

@@ -31,12 +31,9 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import DraftProcess, InstancePlan, Placement
 
 RPC_SERVER = "ggml-rpc-server"
-#: Lines that end a server early. An idle server ends at the first SIGTERM, a server with a request in progress only at
-#: the second. These lines send the first and wait; then systemd sends the second.
-SECOND_SIGNAL = (
-    "ExecStop=-/bin/kill -TERM $MAINPID",
-    "ExecStop=-/usr/bin/timeout {} /usr/bin/tail -s 0.1 --pid=${{MAINPID}} -f /dev/null",
-)
+#: Ends a server early. An idle server ends at the first SIGTERM, a server with a request in progress only at the
+#: second. This command sends the first and waits; then systemd sends the second. A server that failed has no process.
+FIRST_SIGNAL = '[ -z "$MAINPID" ] || { kill "$MAINPID" && exec tail -s 0.1 --pid="$MAINPID" -f /dev/null; }'
 
 
 def render_llama_units(
@@ -90,9 +87,10 @@ def _build_server_unit_parts(
         *slot_file_lines.restore_lines(service, programs),
         *_move_http_threads_lines(service.placement),
     ]
+    shell = ["/bin/sh", "-c", FIRST_SIGNAL]
     parts.stop_lines = [
         *slot_file_lines.save_lines(service),
-        *(line.format(options.stop_timeout) for line in SECOND_SIGNAL),
+        f"ExecStop=-{format_unit_command_line('/usr/bin/timeout', [str(options.stop_timeout), *shell])}",
     ]
     parts.save_seconds = slot_file_lines.compute_save_timeout(service)
     parts.last_lines = ["LimitMEMLOCK=infinity"] if service.parameters["load"] == "mlock" else []

@@ -33,6 +33,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.insta
 
 # systemd's own parser
 
+FIRST_SIGNAL_LINE = (
+    r'-/usr/bin/timeout 4 /bin/sh -c "[ -z \"$$MAINPID\" ] || '
+    r'{ kill \"$$MAINPID\" && exec tail -s 0.1 --pid=\"$$MAINPID\" -f /dev/null; }"'
+)
 PLACES = ("/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu")
 
 
@@ -188,8 +192,7 @@ def test_the_steps_of_start_and_stop() -> None:
     ]
     assert lines(text, "ExecStop") == [
         f"-+{ours} drain http://127.0.0.1:8080 --timeout 30 {credential}",
-        "-/bin/kill -TERM $MAINPID",
-        "-/usr/bin/timeout 4 /usr/bin/tail -s 0.1 --pid=${MAINPID} -f /dev/null",
+        FIRST_SIGNAL_LINE,
     ]
     assert lines(text, "LoadCredential") == ["api-key:/etc/llama/100%%.keys"]
     assert (lines(text, "TimeoutStartSec"), lines(text, "TimeoutStopSec")) == (["630"], ["34"])
@@ -336,11 +339,10 @@ def test_prompts_are_saved_before_the_first_signal_and_restored_once_it_serves()
     restore = lines(text, "ExecStartPost")[1]
     assert restore.startswith(f"-+{ours} restore-slots http://127.0.0.1:8080 /var/lib/llama-chat --options "), restore
     assert '--files "[\\"/opt/llama/llama-server\\", \\"/srv/m.gguf\\"]" --timeout 300' in restore, restore
-    assert lines(text, "ExecStop")[:3] == [
+    assert lines(text, "ExecStop")[:2] == [
         f"-{ours} drain http://127.0.0.1:8080 --timeout 30",
         f"-{ours} save-slots http://127.0.0.1:8080 /var/lib/llama-chat --limit 1073741824 --slot-bytes 5000,1000 "
         "--timeout 10",
-        "-/bin/kill -TERM $MAINPID",
     ]
     assert lines(text, "TimeoutStopSec") == ["44"]
     one.slot_bytes = SlotBytes(0, 10**6, 4096)

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 COMPLETION, EMBEDDING, RERANK = "completion", "embedding", "rerank"
 #: A text that every trained model of language continues with confidence.
-TEXT = "1 2 3 4 5 6 7 8"
+TEXT = "1 2 3 4 5"
 TOKEN_COUNT = 3
-#: The least seconds that an answer may take, even at the end of the start timeout.
-LEAST_SECONDS = 15.0
+#: The least seconds for an answer, even at the end of the start timeout, and the most: clients wait for them too.
+LEAST_SECONDS, MOST_SECONDS = 15.0, 60.0
 #: Keys of an answer whose values are log-probabilities or probabilities: one number, or a list of numbers.
 PROBABILITY_KEYS = ("logprob", "prob", "token_logprobs")
 #: Where all tokens are equally probable, the weights of the last layer are zero, as in a file of which only the first
@@ -59,7 +59,7 @@ def require_first_answer(
 
     TuningError where an answer proves that the server does not compute, with the request and the answer.
     """
-    deadline = clock.monotonic() + max(timeout, LEAST_SECONDS)
+    deadline = clock.monotonic() + max(min(timeout, MOST_SECONDS), LEAST_SECONDS)
     return "\n".join(_request_first_answer(url, deadline, key, task, model, row, clock) for model in models)
 
 
@@ -74,8 +74,11 @@ def _request_first_answer(
         answer = json_request.post_json(url, path, body, deadline, key, clock)
     except json_request.NoAnswerInTime:
         count = _count_requests_in_progress(url, key, row)
-        if count > 1:
-            return f"{subject} is busy with {count} requests, so that it was not seen whether its answers are right."
+        if count:
+            return (
+                f"{subject} still works on its first answer, and has {count} request{'' if count == 1 else 's'} in "
+                "progress. So it was not seen whether its answers are right."
+            )
         raise TuningError(f"{failed} no answer came in time.") from None
     except json_request.ErrorAnswer as error:
         if error.is_about_client:

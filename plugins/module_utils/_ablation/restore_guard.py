@@ -16,6 +16,7 @@ from .._errors import BadRequest, TuningError
 from .._io import command
 from .._io.paths import HOST_TOOL
 from .._io.store import TRIAL
+from .._kernel import processes
 from .._knobs import trial
 
 TYPE_CHECKING = False
@@ -67,7 +68,7 @@ def write_trial_journal(store: Store, fs: KernelFS, unit: str) -> None:
         journal = {
             "boot_id": fs.read(trial.BOOT_ID),
             "process": process,
-            "started": trial.read_process_start_time(fs, process),
+            "started": processes.read_process_start_time(fs, process),
             "unit": unit,
         }
         store.save_document(TRIAL, journal)

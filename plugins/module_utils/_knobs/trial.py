@@ -19,6 +19,7 @@ from contextlib import suppress
 from .._errors import Absent, TuningError
 from .._io import command, textfile
 from .._io.store import TRIAL
+from .._kernel import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,16 +98,6 @@ def restart_unit_and_wait(unit: str) -> None:
     command.run_command(["systemctl", "restart", unit])
 
 
-def read_process_start_time(fs: KernelFS, process: int) -> str:
-    """Return the start time of a process in clock ticks since the boot, an empty text for a zombie.
-
-    Start time and state are the fields 22 and 3 of proc_pid_stat(5), counted after the name, which may hold any
-    character.
-    """
-    fields = fs.read(f"/proc/{process}/stat").rpartition(")")[2].split()
-    return "" if fields[0] == "Z" else fields[19]
-
-
 def _end_measuring_process(fs: KernelFS, journal: dict[str, Any]) -> None:
     process = journal["process"]
     if process == os.getpid():
@@ -115,7 +106,7 @@ def _end_measuring_process(fs: KernelFS, journal: dict[str, Any]) -> None:
     signals = [signal.SIGTERM, signal.SIGKILL]
     while True:
         try:
-            if read_process_start_time(fs, process) != journal["started"]:
+            if processes.read_process_start_time(fs, process) != journal["started"]:
                 return
             if signals and (len(signals) > 1 or time.monotonic() > last):
                 os.kill(process, signals.pop(0))

@@ -18,6 +18,7 @@ import os
 from ..._errors import TuningError
 from ..._io.kernelfs import KernelFS
 from ..._kernel.cgroups import list_processes
+from ..._kernel.processes import read_process_start_time
 from ..catalogue import LLAMA
 
 TYPE_CHECKING = False
@@ -95,8 +96,7 @@ def _read_numbers(fs: KernelFS, path: str, names: Sequence[str]) -> int:
 
 def _read_age(fs: KernelFS, process: int) -> float:
     """Return for how many seconds a process has run."""
-    # The name of the program, in parentheses, may contain blanks. The start time is the 22nd field.
-    start_ticks = int(fs.read(f"/proc/{process}/stat").rpartition(")")[2].split()[19])
+    start_ticks = int(read_process_start_time(fs, process))
     return float(fs.read("/proc/uptime").split()[0]) - start_ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 
 from ..._errors import TuningError
 from ..._io.safe_open import open_folder
+from ..._kernel.processes import read_process_start_time
 from ..._notation.sizes import format_bytes_short
 from . import json_request, server_http
 
@@ -285,8 +286,8 @@ def _read_loaded_files(
 
 
 def _read_start_time(fs: KernelFS, process: int) -> float:
-    """Return when a process was started, in seconds since 1970: field 22 of proc_pid_stat(5), counted from the boot."""
-    ticks = int(fs.read(f"/proc/{process}/stat").rpartition(")")[2].split()[19])
+    """Return when a process was started, in seconds since 1970."""
+    ticks = int(read_process_start_time(fs, process))
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     return time.time() - age
 

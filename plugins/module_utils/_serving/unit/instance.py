@@ -75,17 +75,16 @@ class UnitFiles(Knob):
             path = textfile.path_in_tree(self.root, change.address[len(PREFIX) + 1 :])
             # The target of a link is never written: the link of a masked unit leads to a device.
             if change.after is None or os.path.islink(path):
-                if path.endswith(".conf"):
-                    self._copy_drop_in(change.address[len(PREFIX) + 1 :])
+                is_drop_in = path.endswith(".conf")
+                if is_drop_in:
+                    unit_path = change.address[len(PREFIX) + 1 :]
+                    self.removed_drop_ins[unit_path] = copy_removed_drop_in(self.root, unit_path)
                 textfile.remove_file(path)
-                if path.endswith(".conf"):
+                if is_drop_in:
                     with suppress(OSError):  # the folder has other files
                         os.rmdir(os.path.dirname(path))
             if change.after is not None:
                 textfile.write_file(path, change.after)
-
-    def _copy_drop_in(self, path: str) -> None:
-        self.removed_drop_ins[path] = copy_removed_drop_in(self.root, path)
 
     def _read_unit_text(self, path: str) -> str | None:
         path = textfile.path_in_tree(self.root, path)
@@ -188,10 +187,7 @@ class Instance(ManagedUnits, UnitFiles):
                     # of the unit.
                     if os.path.basename(folder) == self.main_unit[: -len(".service")]:
                         shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
-                has_lost_state_folder = STATE_FOLDER in (change.before or "") and STATE_FOLDER not in (
-                    change.after or ""
-                )
-                for folder in self.folders if change.after is None or has_lost_state_folder else ():
+                for folder in self.folders if _needs_no_state_folder(change) else ():
                     remove_folder_or_link(textfile.path_in_tree(self.root, folder))
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:

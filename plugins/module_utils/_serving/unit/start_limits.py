@@ -19,6 +19,7 @@ src/core/service.c of systemd.
 
 from __future__ import annotations
 
+from ..hooks.read_progress import count_model_bytes
 from .installed import parse_unit_plan
 
 TYPE_CHECKING = False
@@ -37,7 +38,7 @@ LONGEST_PORT_WAIT = 75
 
 def compute_start_timeout(service: InstancePlan) -> int:
     """Return how long the server may take until it serves: the option, or an estimate from the size of its files."""
-    size = sum(size for size, dummy in service.files.values())
+    size = count_model_bytes(service.files)
     return int(service.options.start_timeout or LEAST_SECONDS + size // (service.rate or READ_RATES[0]))
 
 

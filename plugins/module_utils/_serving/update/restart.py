@@ -18,6 +18,7 @@ from ..._io import command, textfile
 from ..._kernel import page_cache
 from ..._kernel.hugepages import SMALL
 from ..hooks import server_http
+from ..hooks.read_progress import count_model_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def estimate_start_seconds(
     second, and ``cached`` is True for files that will be in the page cache by then.
     """
     seconds, bytes_read = _read_last_start(unit)
-    old_bytes, new_bytes = (sum(row[0] for row in files.values()) for files in (old_files, new_files))
+    old_bytes, new_bytes = (count_model_bytes(files) for files in (old_files, new_files))
     if speed:
         seconds = max(seconds - min(bytes_read, old_bytes) / speed, 0.0)
     if old_bytes:

@@ -21,6 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import TRIAL, Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import processes
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 from ansible_collections.sovereign.epyc.tests.unit.fakes.simulated import Simulated
@@ -58,7 +59,7 @@ class Booting:
         self.failures: list[str] = []
         self.put()
         Path(self.store.folder).parent.mkdir(parents=True)
-        patch.setattr(trial, "read_process_start_time", lambda fs, process: "9")
+        patch.setattr(processes, "read_process_start_time", lambda fs, process: "9")
         patch.setattr(boot_rounds, "write_originals_in_undo_order", self.hold)
         patch.setattr(boot_rounds.fingerprint, "read_values_of_stored_settings", lambda host: dict(self.running))
         patch.setattr(boot_rounds, "judge_requests", lambda host, store, requests: [])

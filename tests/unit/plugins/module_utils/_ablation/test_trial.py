@@ -21,6 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import surve
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import TRIAL, Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import processes
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import apply_stored, trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
@@ -135,7 +136,7 @@ def sleeper() -> subprocess.Popen[bytes]:
 def test_a_process_that_still_measures_is_ended_first(machine: Machine) -> None:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
-        machine.journal(process=process.pid, started=trial.read_process_start_time(machine.fs, process.pid))
+        machine.journal(process=process.pid, started=processes.read_process_start_time(machine.fs, process.pid))
         apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
         assert process.wait(10) == -signal.SIGTERM
 
@@ -145,7 +146,7 @@ def test_another_process_of_that_number_is_left_alone(machine: Machine, journal:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
         machine.journal(
-            **{"process": process.pid, "started": trial.read_process_start_time(machine.fs, process.pid), **journal}
+            **{"process": process.pid, "started": processes.read_process_start_time(machine.fs, process.pid), **journal}
         )
         apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
         assert process.poll() is None

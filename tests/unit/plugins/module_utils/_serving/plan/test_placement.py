@@ -25,21 +25,9 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
     Models,
     isolating,
     machine,
-    models_in,
     planned,
     refused,
 )
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
-    return models_in(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def host() -> Host:
-    return machine("9754")
-
 
 # Where it sits
 

@@ -21,22 +21,11 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
     Able,
     Models,
     machine,
-    models_in,
     planned,
     refused,
 )
 
 MACHINES = ("9754", "9754 SMT", "9654", "9354", "two 7543", "9655")
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
-    return models_in(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def host() -> Host:
-    return machine("9754")
 
 
 # Speculation

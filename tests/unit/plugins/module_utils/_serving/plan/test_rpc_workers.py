@@ -14,18 +14,13 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.rpc_workers import RpcWorker, plan_worker
-from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, Models, machine, models_in
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, Models, machine
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import planned as plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import refused as refusal
 
 TWO = ["10.20.0.2:50052", "10.20.0.3:50052"]
 ASKED = {"address": "10.20.0.2", "port": 50052, "clients": ["10.20.0.1"], "binary": "/opt/ggml-rpc-server"}
 NOTHING = dict.fromkeys(("cpus", "nodes", "threads", "l3_group"))
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
-    return models_in(tmp_path_factory.mktemp("models"))
 
 
 def test_each_host_has_as_many_layers(models: Models) -> None:

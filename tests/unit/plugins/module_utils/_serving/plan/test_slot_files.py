@@ -13,19 +13,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import Models, machine, models_in, planned
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import Models, planned
 
 LEAST = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/m.gguf", "port": 8080, "slot_files": "1GiB"}
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
-    return models_in(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture
-def host() -> Host:
-    return machine("9754")
 
 
 def test_a_saved_prompt_is_as_large_as_its_part_of_the_cache(host: Host, models: Models) -> None:

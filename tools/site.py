@@ -88,13 +88,14 @@ def next_commands_for_user(sku: str) -> dict[str, str]:
 
 
 def ask_model_step(sku: str, prompt: str, guesses: bool = False) -> Step:
-    """Return the step that asks the model; an emulated CPU takes about a second for each token.
+    """Return the step that asks the model; an emulated CPU takes 1 to 12 seconds for each token.
 
     With fewer tokens the thread for HTTP would work nearly as much as a computing thread, and would count as busy.
     """
-    variables = {"epyc_ask_prompt": prompt, "epyc_ask_tokens": 32, "epyc_ask_timeout": 300, "epyc_ask_guesses": guesses}
+    variables = {"epyc_ask_prompt": prompt, "epyc_ask_tokens": 32, "epyc_ask_timeout": 900, "epyc_ask_guesses": guesses}
     return Step(
-        playbook_command(sku, "ask", "-e", json.dumps(variables)), "40 to 120 s, a second for each token of the answer"
+        playbook_command(sku, "ask", "-e", json.dumps(variables)),
+        "1 to 8 minutes, 1 to 12 s for each token of question and answer",
     )
 
 

@@ -15,6 +15,7 @@ Source: vllm/v1/executor/multiproc_executor.py of vLLM 0.32, and both ends kille
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import socket
@@ -43,7 +44,7 @@ The program ends when another one of the group does. Exit code: that of the prog
 """
 #: What tells a follower to begin.
 BEGIN = b"1"
-#: Seconds between two attempts to connect and between two looks at the program, and the limit of an attempt.
+#: Seconds between two attempts to connect, and the limit of an attempt.
 PAUSE = 1.0
 LONGEST = 5.0
 #: A host that vanished is noticed after IDLE + COUNT * BETWEEN seconds.
@@ -132,14 +133,17 @@ def _run_until_connection_breaks(program: Sequence[str], connections: dict[socke
     except OSError as error:
         raise TuningError(f"{program[0]} does not start: {error.strerror or error}.") from None
     signal.signal(signal.SIGTERM, lambda *dummy: child.terminate())
-    while child.poll() is None:
-        # Nothing is sent, so a connection that can be read has broken.
-        broken = select.select(list(connections), [], [], PAUSE)[0]
-        if broken:
-            sys.stderr.write(f"The connection to {connections[broken[0]]} broke, so that this part ends too.\n")
-            child.kill()
-            child.wait()
-            return 1
+    # The descriptor of a process can be read when the process has ended.
+    ended = os.pidfd_open(child.pid)
+    # Nothing is sent, so a connection that can be read has broken.
+    addresses = {connection.fileno(): address for connection, address in connections.items()}
+    broken = [addresses[ready] for ready in select.select([ended, *addresses], [], [])[0] if ready in addresses]
+    if broken:
+        sys.stderr.write(f"The connection to {broken[0]} broke, so that this part ends too.\n")
+        child.kill()
+        child.wait()
+        return 1
+    child.wait()
     # A program that a signal ended has a negative code, which cannot be an exit code.
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 

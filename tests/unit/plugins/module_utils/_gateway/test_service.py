@@ -53,7 +53,7 @@ class Distribution:
         return ""
 
     def try_command(self, words: Sequence[str]) -> CommandResult:
-        refused = "bad" in Path(words[-1]).read_text()
+        refused = "no timeout" in Path(words[-1]).read_text()
         return CommandResult(int(refused), "", "[ALERT] in 'timeout queue'\n" if refused else "")
 
     def service(self, name: str = "haproxy", check: bool = False) -> GatewayService:
@@ -136,7 +136,7 @@ def test_a_configuration_that_haproxy_refuses_is_not_put_in_place(distribution: 
     distribution.apply()
     before = distribution.files()
     with pytest.raises(BadRequest, match="in 'timeout queue'"):
-        distribution.apply("bad\n")
+        distribution.apply("no timeout\n")
     assert (distribution.files(), distribution.calls) == (before, ["reload"])
 
 

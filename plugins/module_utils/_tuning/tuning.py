@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 
+from .._ablation.candidates import Candidates
 from .._ablation.round_runner import (
     SEARCH_TIME_SHARE,
     error_to_single_line,
@@ -26,7 +27,6 @@ from .._bench.target.measured_instance import find_llama_instance
 from .._bench.verdicts.tuning_result import TuningResult, mean_default_request_rate
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
-from .candidates import Candidates
 from .search import DEFAULT, MAX_RACE_ROUNDS, Search
 from .search_space import SearchSpace, build_search_space
 

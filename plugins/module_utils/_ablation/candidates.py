@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans candidates of a tuning: an instance with other options, in a drop-in of its unit.
+"""Plans an instance with other options, in a drop-in of its unit: candidates of a tuning, and arms of an ablation.
 
 The planner of instances plans each candidate. So an impossible candidate is refused, and the role epyc_llama plans the
 best candidate exactly as it was measured.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import shlex
 
-from .._ablation.arm_switch import InstanceVariant, render_service_drop_in
 from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
 from .._serving.llama_cpp import arguments as server_arguments
@@ -26,6 +25,7 @@ from .._serving.unit import instances
 from .._serving.unit.hardening import trial_sandbox_lines
 from .._serving.unit.installed import PLAN_MARK, parse_unit_plan, read_instance_unit_texts
 from .._serving.unit.instance import Instance, needs_restart_for_new_text
+from .arm_switch import InstanceVariant, render_service_drop_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -37,6 +37,14 @@ options:
     description: The timeout of an answer in seconds.
     type: int
     default: 600
+  controller_timeout:
+    description:
+      - The seconds without a question of the controller after which the run ends early, with everything restored, and 0
+        for never. A run that is followed from the controller has 60 unless another number is set, so that it ends
+        within a minute when the playbook was interrupted or the connection was lost.
+      - A task with C(async) is not followed, and goes on without its controller.
+    type: int
+    default: 0
 """
 
     OUTPUT = r"""

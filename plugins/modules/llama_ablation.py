@@ -132,7 +132,7 @@ def measure_or_describe_ablation(params: Mapping[str, Any], store: Store, check:
     if check:
         name, sentence = ablation.describe_planned_ablation(host, request, options)
         return {"changed": True, "clean": True, "instance": name, "document": "", "reboots": False, "text": sentence}
-    with progress.progress_file_writer() as report_step:
+    with progress.progress_file_writer(params["controller_timeout"]) as report_step:
         path, document = ablation.run_ablation(host, request, options, report_step)
     judgement = Judgement(document)
     return {

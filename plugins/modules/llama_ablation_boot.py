@@ -113,7 +113,7 @@ def continue_ablation_after_boot(params: Mapping[str, Any], store: Store, check:
     boots = BootRounds(host, store, params["document"], MeasuringRequest(params), params["boots"])
     if check:
         return {"changed": True, "clean": True, "reboot": False, "text": "The run would go on, with a reboot."}
-    with progress.progress_file_writer() as report_step:
+    with progress.progress_file_writer(params["controller_timeout"]) as report_step:
         next_boot = boots.continue_after_boot(params["booted"], params["stop"], report_step)
     judgement = Judgement(boots.document)
     return {

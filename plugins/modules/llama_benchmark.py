@@ -131,7 +131,7 @@ def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check
     if check:
         name, sentence = benchmark.describe_planned_benchmark(host, request)
         return {"changed": True, "clean": True, "instance": name, "document": "", "text": sentence}
-    with progress.progress_file_writer() as report_step:
+    with progress.progress_file_writer(params["controller_timeout"]) as report_step:
         path, document = benchmark.run_benchmark(host, request, report_step)
     if params["install"]:
         command_line.install_command()

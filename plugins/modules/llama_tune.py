@@ -129,7 +129,7 @@ def measure_or_describe_tuning(params: Mapping[str, Any], store: Store, check: b
     if check:
         name, sentence = tuning.describe_planned_tuning(host, request, options)
         return {"changed": True, "clean": True, "instance": name, "document": "", "tuned": {}, "text": sentence}
-    with progress.progress_file_writer() as report_step:
+    with progress.progress_file_writer(params["controller_timeout"]) as report_step:
         path, document = tuning.run_tuning(host, request, options, report_step)
     result = TuningResult(document)
     return {

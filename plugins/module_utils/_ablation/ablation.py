@@ -82,7 +82,7 @@ def run_ablation(
     ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
     completed: then the settings are restored too, and the file has the samples until then.
     """
-    with progress.hold_run_lock():
+    with progress.hold_run_lock(f"the ablation of {request.instance or 'the only instance'}"):
         target = find_llama_instance(host, request.instance, request.answer_timeout, clock)
         settings, untested = _list_removable_and_untested(host, target, options)
         plan = {"untested": untested, "budget_s": 60 * options.minutes}

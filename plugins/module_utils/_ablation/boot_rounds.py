@@ -92,7 +92,7 @@ class BootRounds:
         booted = booted or None
         # A boot for no arm restores the stored settings.
         is_restored = booted is not None and not booted.get("arm")
-        with progress.hold_run_lock():
+        with progress.hold_run_lock(f"the ablation of {self.document['instance']}"):
             if booted and booted.get("boot_id") == self.boot_id:
                 raise TuningError("This host has not rebooted: its boot id is still that of the call before.")
             if booted and not is_restored:

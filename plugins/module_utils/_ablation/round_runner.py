@@ -12,6 +12,7 @@ import os
 import time
 
 from .._bench.load.request import MINUTES
+from .._bench.progress import RunStopped
 from .._bench.rounds import schedule
 from .._bench.sampling.meter import Meter
 from .._bench.target.measured_instance import find_llama_instance
@@ -142,10 +143,10 @@ def run_rounds_and_restore(
     store, fs = Store(host.fs.root), KernelFS(host.fs.root)
     switch = ArmSwitch(store, fs, target, run.settings, build_variant, request.answer_timeout, clock)
     restore_guard.start_restore_guard(store, fs, target.units[0])
-    failure = None
+    failure: Exception | None = None
     try:
         measure_rounds(RoundRunner(run, switch, request, minutes, report_step, clock))
-    except TuningError as error:
+    except (TuningError, RunStopped) as error:
         failure, run.continues_after_boot = error, False
         run.document["remarks"].append(f"It ended early: {error_to_single_line(error)}")
     finally:

@@ -39,7 +39,7 @@ def run_benchmark(
     ``report_step`` is called with a line on each step. After each round the file has all samples so far. BadRequest or
     TuningError where the instance cannot be measured, or its server fails during the run.
     """
-    with progress.hold_run_lock():
+    with progress.hold_run_lock(f"the benchmark of {request.instance or 'the only instance'}"):
         return _run_rounds(host, request, report_step, clock)
 
 
@@ -54,10 +54,17 @@ def _run_rounds(
     run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability()])
     order = run.document["plan"]["order"]
     counting = 0
-    while counting < request.rounds and len(order) < ROUND_TRIES * request.rounds:
-        report_step(f"it measures round {len(order) + 1}; of {request.rounds} that have to count, {counting} are there")
-        counting += not _measure_and_append_round(meter, run.document)
-        run.save()
+    try:
+        while counting < request.rounds and len(order) < ROUND_TRIES * request.rounds:
+            report_step(
+                f"it measures round {len(order) + 1}; of {request.rounds} that have to count, {counting} are there"
+            )
+            counting += not _measure_and_append_round(meter, run.document)
+            run.save()
+    except progress.RunStopped as reason:
+        run.document["remarks"].append(f"It ended early: {reason}")
+        run.finish_document()
+        raise
     run.finish_document()
     _save_memory_time_shares_for_metrics(run.document)
     return run.path, run.document

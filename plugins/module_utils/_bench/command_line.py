@@ -18,7 +18,7 @@ from .._io.kernelfs import KernelFS
 from .._io.store import Store
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.printable import escape_lines
-from . import archive, benchmark
+from . import archive, benchmark, progress
 from .load.prompts import DEFAULT_TOKENS
 from .load.request import ANSWER_TIMEOUT, ROUNDS, MeasuringRequest
 from .reports.benchmark_report import BenchmarkResult, render_benchmark_report
@@ -47,7 +47,13 @@ def main(arguments: Sequence[str]) -> int:
         _require_version_of_host_tool()
         store = Store(read_only=True)
         host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
-        path, document = benchmark.run_benchmark(host, MeasuringRequest(given), _print_progress_to_stderr)
+        with progress.progress_file_writer() as write_step:
+
+            def report_step(line: str) -> None:
+                write_step(line)
+                _print_progress_to_stderr(line)
+
+            path, document = benchmark.run_benchmark(host, MeasuringRequest(given), report_step)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
@@ -103,6 +109,7 @@ def _build_argument_parser() -> _BadRequestParser:
     add("--tokens", metavar="N", help=f"tokens of an answer, {DEFAULT_TOKENS} by default")
     add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {ANSWER_TIMEOUT} by default")
     add("--output", metavar="FILE", help=f"file for the document of the run; by default a new one in {FOLDER}")
+    add("--stop", action="store_true", help="end the run that measures on this host, and put everything back")
     add("--json", action="store_true", help="print the document of the run, not its report")
     return parser
 

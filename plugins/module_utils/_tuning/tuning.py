@@ -68,7 +68,7 @@ def run_tuning(
     ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
     completed: then the instance runs as before, and the file has the samples until then.
     """
-    with progress.hold_run_lock():
+    with progress.hold_run_lock(f"the tuning of {options.instance.get('name') or 'the only instance'}"):
         target, candidates, space = _plan_candidates_and_search_space(host, request, options, clock)
         arms = schedule.build_tuning_arms(space.default)
         run = Run(host, target, request, arms, options.seed, budget_s=60 * options.minutes)

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, progress, run
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, run
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory import instance_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import meter
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import measuring_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
 
 from . import ggufs
@@ -126,8 +127,9 @@ def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     patch.setattr(instance_items, "read_unit_properties", here.show)
     patch.setattr(run, "FOLDER", str(root / "benchmarks"))
     patch.setattr(benchmark.metrics, "BENCHMARK_SHARES", str(root / "measured.json"))
-    patch.setattr(progress, "FILE", str(root / "run/benchmark"))
-    patch.setattr(progress, "LOCK", str(root / "run/benchmark.lock"))
+    patch.setattr(measuring_run, "STEP", str(root / "run/benchmark"))
+    patch.setattr(measuring_run, "LOCK", str(root / "run/benchmark.lock"))
+    patch.setattr(measuring_run, "ASKED", str(root / "run/benchmark.asked"))
     patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))
     patch.setattr(meter.os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
     patch.setattr(

@@ -30,6 +30,7 @@ ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "prompts": {"type": "path"},
     "tokens": {"type": "int", "default": all_prompts.DEFAULT_TOKENS, "no_log": False},
     "timeout": {"type": "int", "default": ANSWER_TIMEOUT},
+    "controller_timeout": {"type": "int", "default": 0},
 }
 #: The argument spec of the option that only modules which begin a run have.
 OUTPUT_SPEC: dict[str, dict[str, Any]] = {"output": {"type": "path"}}

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import BenchmarkResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import measuring_run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import (
     GBPS,
     PROMPT,
@@ -183,14 +186,31 @@ def test_an_instance_that_makes_no_text(here: Measured) -> None:
 
 
 def test_a_second_run_on_the_host_is_refused(here: Measured) -> None:
-    with progress.hold_run_lock(), pytest.raises(BadRequest, match="Another run measures on this host"):
+    with (
+        progress.hold_run_lock("the tuning of chat"),
+        pytest.raises(BadRequest, match="Another run measures on this host"),
+    ):
         run(here)
     assert here.asked == []
     run(here)
 
 
+def test_a_run_that_is_ended_has_its_samples_and_says_so(here: Measured) -> None:
+    def end(number: int) -> None:
+        if len(here.asked) > 3 * 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    here.before_answer = end
+    with pytest.raises(TuningError, match=r"^the benchmark of chat ended early: somebody ended it\."):
+        run(here, instance="chat", rounds=5)
+    (file,) = Path(runs.FOLDER).iterdir()
+    document = json.loads(file.read_text())
+    assert document["samples"] and "It ended early: somebody ended it." in document["remarks"]
+    assert document["ended"] and document["restored"] is True
+
+
 def test_the_progress_file_has_the_present_step(here: Measured) -> None:
-    file = Path(progress.FILE)
+    file = Path(measuring_run.STEP)
     seen: list[str] = []
     here.before_answer = lambda number: seen.append(file.read_text())
     with progress.progress_file_writer() as tell:

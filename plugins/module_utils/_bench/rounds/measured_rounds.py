@@ -13,7 +13,7 @@ import math
 
 from ..statistics.confidence_interval import mean
 from . import schedule
-from .limits import MAX_ANCHOR_JUMP, MAX_DISCARDED_IN_A_ROW, MAX_OTHER_CPU_SHARE, MAX_STEAL_SHARE
+from .limits import MAX_ANCHOR_JUMP, MAX_DISCARDED_IN_A_ROW, disturbance_messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,13 +121,9 @@ def _disturbance_reason(samples: Iterable[Mapping[str, Any]]) -> str:
     for sample in samples:
         if sample["void"]:
             return str(sample["void"])
-        for field, subject, limit in (
-            ("others", "other programs", MAX_OTHER_CPU_SHARE),
-            ("steal", "the hypervisor", MAX_STEAL_SHARE),
-        ):
-            share = sample["witness"][field]
-            if share is not None and share > limit:
-                return f"{subject} took {share:.1%} of the CPU time, above {limit:.1%}"
+        messages = disturbance_messages(sample["witness"])
+        if messages:
+            return messages[0]
     return ""
 
 

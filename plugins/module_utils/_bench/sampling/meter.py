@@ -13,6 +13,8 @@ from ..load import closed_loop, warm_up
 from ..load.answer import build_one_stream_sample, fetch_answer
 from ..load.prompts import Prompt
 from . import discard_reasons, host_activity
+from .energy import EnergyRecorder
+from .other_programs import InstanceCpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,17 +28,27 @@ if TYPE_CHECKING:
 
 
 class Meter:
-    """Measures one instance; with ``anywhere`` its memory may be on other nodes than planned."""
+    """Measures one instance; with ``anywhere`` its memory may be on other nodes than planned.
+
+    ``unchanged`` is the instance before any arm changed it: other programs count on its CPUs in all arms alike.
+    """
 
     def __init__(
-        self, host: Host, target: MeasuredInstance, request: MeasuringRequest, clock: Any, anywhere: bool = False
+        self,
+        host: Host,
+        target: MeasuredInstance,
+        request: MeasuringRequest,
+        clock: Any,
+        anywhere: bool = False,
+        unchanged: MeasuredInstance | None = None,
     ) -> None:
         self.host = host
         self.target = target
         self.request = request
         self.streams = parallel_stream_counts(target, request)
         self.clock = clock
-        self.limits = discard_reasons.DiscardLimits(None if anywhere else target.nodes)
+        self.planned_nodes = None if anywhere else target.nodes
+        self.cpus = InstanceCpus(host.topology, [unchanged or target, target])
 
     def warm_up_and_report_instability(self) -> str:
         """Send requests until the token rate is stable; return an empty text, or why the rate is not stable."""
@@ -64,16 +76,19 @@ class Meter:
         """
         before = self._read_host_activity()
         answers: list[Answer] = []
-        for dummy in range(requests):
-            for prompts in self.request.prompts.values():
-                answers += closed_loop.fetch_answers_sequentially(self.target.server, prompts)
-        windows, reasons, counted = self._measure_parallel_streams(answers)
+        with EnergyRecorder(self.host.fs, self.cpus.sockets, self.clock) as energy:
+            for dummy in range(requests):
+                for prompts in self.request.prompts.values():
+                    answers += closed_loop.fetch_answers_sequentially(self.target.server, prompts)
+            windows, reasons, counted = self._measure_parallel_streams(answers)
         after = self._read_host_activity()
-        reasons += discard_reasons.discard_reasons(before, after, counted, self.limits)
+        activity = host_activity.activity_between_readings(
+            self.host.fs, before, after, self.cpus, energy, counted[1], settings_digest
+        )
+        reasons += discard_reasons.discard_reasons(before, after, counted, activity, self.planned_nodes)
         if read_settings_digest and read_settings_digest() != settings_digest:
             reasons.append("Somebody changed settings of this host while it was measured.")
         reason = " ".join(reasons)
-        activity = host_activity.activity_between_readings(self.host.fs, before, after, settings_digest)
         samples: list[Sample] = [build_one_stream_sample(answer, place, activity, reason or None) for answer in answers]
         return samples + [window.to_sample(place, activity, reason or None) for window in windows], reason
 

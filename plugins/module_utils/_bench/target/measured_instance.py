@@ -82,6 +82,11 @@ class MeasuredInstance:
         return parse_cpulist(self.plan["expect"]["busy_cpus"])
 
     @property
+    def draft_cpus(self) -> tuple[int, ...]:
+        """The CPUs that its draft server computes on; none for an instance without one."""
+        return parse_cpulist(self.plan["rpc"]["expect"]["busy_cpus"]) if self.plan["rpc"] else ()
+
+    @property
     def nodes(self) -> tuple[int, ...]:
         """The planned nodes of the memory of the instance."""
         return parse_cpulist(self.plan["expect"]["nodes"])

@@ -113,9 +113,7 @@ class RoundRunner:
 
     def _build_meter_of_running_instance(self) -> Meter:
         switch = self.switch
-        return Meter(
-            switch.host(), switch.target, self.request, self._clock, switch.variant.anywhere, self.run.target
-        )
+        return Meter(switch.host(), switch.target, self.request, self._clock, switch.variant.anywhere, self.run.target)
 
     def _measure_arm(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
         place = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}

@@ -67,7 +67,9 @@ class Measured(Instances):
     def put(self) -> None:
         """Have the kernel count what was used so far."""
         ticks = round(100 * (5000 + self.used + self.others))
-        self.service.tree.put("/proc/stat", f"cpu  {ticks} 0 100 9000 7 2 3 10 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0")
+        self.service.tree.put(
+            "/proc/stat", f"cpu  {ticks} 0 100 9000 7 2 3 10 0 0\ncpu0 {ticks} 0 100 9000 7 2 3 10 0 0"
+        )
         self.service.tree.put("/proc/vmstat", "pgfault 9\npswpin 5\npswpout 2")
         self.service.tree.put(f"{UNIT}/cpu.stat", f"usage_usec {int(self.used * 1e6)}\nuser_usec 5\nsystem_usec 5")
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Limits beyond which a round is discarded, the messages for them, and the number of discarded rounds after which a run gives up."""
+"""Limits beyond which a round is discarded and their messages, and how many discarded rounds end a run."""
 
 from __future__ import annotations
 

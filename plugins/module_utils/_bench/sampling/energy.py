@@ -63,7 +63,9 @@ def find_power_meter(fs: KernelFS) -> str | None:
     for name in fs.list_names(HWMON):
         for folder in (f"{HWMON}/{name}", f"{HWMON}/{name}/device"):
             try:
-                if fs.read_if_present(f"{folder}/name") == METER_NAME and fs.read_if_present(f"{folder}/power1_average"):
+                if fs.read_if_present(f"{folder}/name") == METER_NAME and fs.read_if_present(
+                    f"{folder}/power1_average"
+                ):
                     found.append(f"{folder}/power1_average")
                     break
             except Refused:

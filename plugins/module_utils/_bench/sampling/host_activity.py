@@ -41,8 +41,8 @@ class HostReading:
 
     ``program_seconds`` are of all units of the service and of all other programs; all other fields are of the first
     unit. ``allowed_cpus`` has the CPUs of each thread, and ``main_process`` the number and the start of the oldest
-    process. ``tokens`` and ``pending_requests`` are None for a server without counters, and ``metrics_hint`` says how to
-    enable the counters. ``pages`` (kB by node) and ``huge_kb`` are None where the kernel does not report them.
+    process. ``tokens`` and ``pending_requests`` are None for a server without counters, and ``metrics_hint`` says how
+    to enable the counters. ``pages`` (kB by node) and ``huge_kb`` are None where the kernel does not report them.
     """
 
     def __init__(self, fs: KernelFS, units: Sequence[str], models: Iterable[str], clock: Any) -> None:
@@ -137,6 +137,7 @@ def activity_between_readings(
         "steal": round(other_programs.stolen_cpu_share(early, late, cpus.cores), 5),
         "busiest": other_programs.find_busiest_units(fs, early, late, seconds, cpus, before.units),
         "freq_mhz": cycle_counters.mean_frequency_mhz(fs, before.cycles, after.cycles),
+        "watts": None,
         "joules": None if energy.joules is None else round(energy.joules, 1),
         "seconds": round(energy.seconds, 3),
         "power_source": energy.source,

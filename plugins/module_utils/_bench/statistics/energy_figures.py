@@ -31,7 +31,8 @@ def _sum_over_witnesses(samples: Iterable[Mapping[str, Any]]) -> list[float | No
     """Return joules, seconds and tokens of all arms in their rounds; None for a sum of which a part is unknown."""
     witnesses = {(sample["round"], sample["arm"], sample["start"]): sample["witness"] for sample in samples}
     return [
-        _sum_or_none([witness.get(field) for witness in witnesses.values()]) for field in ("joules", "seconds", "tokens")
+        _sum_or_none([witness.get(field) for witness in witnesses.values()])
+        for field in ("joules", "seconds", "tokens")
     ]
 
 

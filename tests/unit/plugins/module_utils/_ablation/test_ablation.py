@@ -155,7 +155,7 @@ def test_what_cannot_be_put_back_is_the_first_thing_that_is_said(here: Measured,
 
 
 def test_rounds_that_never_count_end_it_without_a_claim(here: Measured, simulated: Simulated) -> None:
-    simulated.void = "Other programs used 9.0% of the processor time of the service, more than 2.0%."
+    simulated.void = "Other programs took 9.0% of the time of the instance's CPUs, above 2.0%."
     document, judgement = run(here)
     assert {one["phase"] for one in document["plan"]["order"]} == {schedule.ABLATION}
     for unit in (schedule.LIVE, schedule.RESTART):

@@ -73,7 +73,7 @@ def test_the_page_has_the_results_of_the_engine() -> None:
     race = rows(page, CONFIRMED)
     assert [row[0] for row in race[:3]] == ["kept over stock", "tuned over stock", "kept over tuned"]
     assert race[0][3] == judgement.confirmation.kept_over_stock.format_ratio()
-    assert rows(page, VOID) == [["3", "the hypervisor took 2.0% of the CPU time, above 0.5%"]]
+    assert rows(page, VOID) == [["3", "The hypervisor took 2.0% of the CPU time, above 0.5%."]]
     assert "<dt>Arguments</dt><dd>--threads 32</dd>" in page and "<td>not there</td>" in page
 
 
@@ -225,7 +225,7 @@ def test_every_sample_is_on_the_run_chart_and_void_ones_say_why() -> None:
     assert len(spots) == len(data["samples"])
     hollow = [spot for spot in spots if "hollow" in spot]
     assert len(hollow) == sum(one["round"] == documents.STEAL_ROUND for one in data["samples"])
-    assert all("discarded: the hypervisor took 2.0% of the CPU time" in spot for spot in hollow)
+    assert all("discarded: The hypervisor took 2.0% of the CPU time" in spot for spot in hollow)
     kinds = [one["kind"] for one in data["samples"] if one["streams"] == 1]
     places = [marks(spot)[0] for spot in spots if "round" in spot][: kinds.count("code")]
     assert places == sorted(places), "in a panel, the order is that of the document"

@@ -39,7 +39,7 @@ def test_the_report(run: Bench, tmp_path: Path) -> None:
     assert list(rows) == ["threads", "governor", "boost", "isolation"], "the best first, then what has no interval"
     words = {name: line[23:33].strip() for name, line in rows.items()}
     assert words == {"threads": "pays", "governor": "nothing", "boost": "hurts", "isolation": "not tested"}
-    assert "  round 3: the hypervisor took 2.0% of the CPU time, above 0.5%" in lines
+    assert "  round 3: The hypervisor took 2.0% of the CPU time, above 0.5%." in lines
     assert any(
         line.startswith("  threads: decode with 4 streams 1.30+, decode of code 1.30+, decode of prose")
         for line in lines

@@ -117,8 +117,11 @@ def void(**how: Any) -> Callable[[Sample], None]:
     ("change", "why"),
     [
         (void(void="somebody else asked the server"), "somebody else asked the server"),
-        (void(witness=witness(others=0.03)), "other programs took 3.0% of the CPU time, above 2.0%"),
-        (void(witness=witness(steal=0.006)), "the hypervisor took 0.6% of the CPU time, above 0.5%"),
+        (
+            void(witness=witness(others=0.03)),
+            "Other programs took 3.0% of the time of the instance's CPUs, above 2.0%.",
+        ),
+        (void(witness=witness(steal=0.006)), "The hypervisor took 0.6% of the CPU time, above 0.5%."),
         (void(kind="other"), "stock has no sample of other with 1 stream"),
         (void(start=77), "the server was started again within the round"),
     ],

@@ -29,6 +29,7 @@ extends_documentation_fragment:
   - sovereign.epyc.measuring
   - sovereign.epyc.measuring.output
   - sovereign.epyc.measuring.long_run
+  - sovereign.epyc.knob.intent
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.
@@ -37,6 +38,22 @@ options:
     description: Test only these settings and options, by the names that check mode lists.
     type: list
     elements: str
+  arms:
+    description:
+      - Arms with another program, engine, model or other options of M(sovereign.epyc.llama_server), which are compared
+        with the instance as it runs. Each is a dictionary of the options that differ, such as C(binary), C(engine) or
+        C(model), and may have a C(name) for the report. Settings are then tested only where O(knobs) names them.
+      - An arm is planned with its own model and program before anything is stopped. An arm that could not run is
+        refused.
+    type: list
+    elements: dict
+    default: []
+  instance_options:
+    description:
+      - The instance of the inventory, with the options of O(sovereign.epyc.llama_server#module:instances). It has to
+        run with these options, planned with O(intent) or the stored intent of the host. C(binary) defaults to the
+        program that runs. Only O(arms) needs them.
+    type: dict
   rounds:
     description: The largest number of rounds of each class of settings.
     type: int
@@ -63,6 +80,19 @@ EXAMPLES = r"""
     instance: chat
     minutes: 120
   register: tried
+
+- name: Compare another build with the one that runs, before it is rolled out
+  sovereign.epyc.llama_ablation:
+    instance: chat
+    instance_options:
+      name: chat
+      model: /srv/models/model-Q4_K_M.gguf
+      port: 8080
+    arms:
+      - binary: /opt/llama.cpp/b11500/bin/llama-server
+      - name: smaller
+        model: /srv/models/model-Q3_K_M.gguf
+    minutes: 60
 
 - name: Show the report
   ansible.builtin.debug:
@@ -95,6 +125,12 @@ verdicts:
   type: list
   elements: dict
   sample: [{"knob": "boost", "verdict": "pays", "ratio": 1.08, "low": 1.06, "high": 1.1, "rounds": 9}]
+losses:
+  description: A sentence for each arm of O(arms) that is proven to be worse than the instance as it runs.
+  returned: when it was measured
+  type: list
+  elements: str
+  sample: ["b11500 over b11434: decode 0.96 (0.95 to 0.97): do not roll out"]
 text:
   description: The report of the run, or in check mode what would be measured.
   returned: always
@@ -142,6 +178,9 @@ def measure_or_describe_ablation(params: Mapping[str, Any], store: Store, check:
         "document": path,
         "reboots": document["ended"] is None,
         "verdicts": judgement.to_rows(),
+        "losses": [
+            variant.headline(judgement.running_name) for variant in judgement.variants if variant.is_loss_proven
+        ],
         "text": ablation_report.render_report_of_any_run(document),
     }
 
@@ -150,6 +189,9 @@ def main() -> None:
     spec = dict(
         instance=dict(type="str"),
         knobs=dict(type="list", elements="str"),
+        arms=dict(type="list", elements="dict", default=[]),
+        instance_options=dict(type="dict"),
+        intent=dict(type="dict"),
         rounds=dict(type="int", default=ablation.ROUNDS),
         reboots=dict(type="bool", default=False),
         **LONG_RUN_SPEC,

@@ -32,6 +32,7 @@ from .round_runner import (
     refuse_numbers_out_of_range,
     run_rounds_and_restore,
 )
+from .variants import plan_variants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from .._bench.rounds.measured_rounds import Round
     from .._bench.target.measured_instance import MeasuredInstance
     from .._host.host import Host
-    from .arm_switch import ArmSwitch
+    from .arm_switch import ArmSwitch, InstanceVariant
     from .round_runner import RoundRunner
 
 #: Default of the largest number of rounds of a class.
@@ -67,6 +68,13 @@ class AblationRequest:
         self.rounds = ROUNDS if raw.get("rounds") is None else int(raw["rounds"])
         self.only: list[str] | None = raw.get("knobs")
         self.reboots = bool(raw.get("reboots"))
+        #: The options of each arm with another program, model or other options; then the options of the instance and
+        #: the intent that such arms are planned from.
+        self.arms: list[dict[str, Any]] = list(raw.get("arms") or [])
+        self.instance_options: dict[str, Any] | None = raw.get("instance_options")
+        self.intent: dict[str, Any] | None = raw.get("intent")
+        if self.arms and self.only is None:
+            self.only = []
         refuse_numbers_out_of_range({"rounds": (self.rounds, 4)})
 
 
@@ -85,31 +93,40 @@ def run_ablation(
     with progress.hold_run_lock(f"the ablation of {request.instance or 'the only instance'}"):
         target = find_llama_instance(host, request.instance, request.answer_timeout, clock)
         settings, untested = _list_removable_and_untested(host, target, options)
+        variants = plan_variants(host, target, options.arms, options.instance_options, options.intent)
         plan = {"untested": untested, "budget_s": 60 * options.minutes}
-        run = Run(host, target, request, _build_arms_of_run(settings), options.seed, **plan)
+        arms = _build_arms_of_run(settings, variants.arms)
+        run = Run(host, target, request, arms, options.seed, **plan)
         run.continues_after_boot = any(setting["class"] == schedule.REBOOT for setting in settings)
 
         def measure_rounds(runner: RoundRunner) -> None:
             report_step("it tries each setting once")
             rejected = _try_each_removal_once(runner.switch, settings)
-            runner.plan.update(arms=_build_arms_of_run(settings, rejected), rejected=rejected)
+            runner.plan.update(arms=_build_arms_of_run(settings, variants.arms, rejected), rejected=rejected)
             _AblationRounds(runner, options.rounds).measure_all_rounds()
 
-        variants = removable_options.make_variant_builder(target, host)
-        return run_rounds_and_restore(run, request, options.minutes, variants, measure_rounds, report_step, clock)
+        build_removal = removable_options.make_variant_builder(target, host)
+
+        def build_variant(arm: Mapping[str, Any]) -> InstanceVariant:
+            return variants.by_arm.get(arm["name"]) or build_removal(arm)
+
+        return run_rounds_and_restore(run, request, options.minutes, build_variant, measure_rounds, report_step, clock)
 
 
 def describe_planned_ablation(host: Host, request: MeasuringRequest, options: AblationRequest) -> tuple[str, str]:
     """Return the name of the instance, and sentences on what would be measured; raises as run_ablation."""
     target = find_llama_instance(host, request.instance, request.answer_timeout)
     settings, untested = _list_removable_and_untested(host, target, options)
+    variants = plan_variants(host, target, options.arms, options.instance_options, options.intent)
     parts = []
     for setting_class in schedule.REPETITIONS:
         names = [setting["name"] for setting in settings if setting["class"] == setting_class]
         if names:
             parts.append(f"{setting_class}: {', '.join(names)}")
-    text = f"{target.name} would be measured without each of these in turn, and started anew again and again; "
-    text += "; ".join(parts)
+    if variants.arms:
+        parts.append(f"compared with: {', '.join(arm['name'][len(schedule.VARIANT) :] for arm in variants.arms)}")
+    without = "without each of these in turn" if settings else "in turn with other options"
+    text = f"{target.name} would be measured {without}, and started anew again and again; {'; '.join(parts)}"
     if untested:
         text += f". Not tested: {', '.join(f'{name} ({reason})' for name, reason in sorted(untested.items()))}"
     return target.name, f"{text}."
@@ -132,14 +149,17 @@ def _list_removable_and_untested(
     return [setting for setting in removable if setting["name"] in options.only], {}
 
 
-def _build_arms_of_run(settings: Sequence[Mapping[str, Any]], rejected: Collection[str] = ()) -> list[dict[str, Any]]:
+def _build_arms_of_run(
+    settings: Sequence[Mapping[str, Any]], variants: Sequence[dict[str, Any]], rejected: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Return the arms of the run.
 
     Stock keeps the boot parameters because it starts without a boot, unless the run removes nothing but boot
     parameters.
     """
     booted = [setting["name"] for setting in settings if setting["class"] == schedule.REBOOT]
-    return schedule.build_ablation_arms(settings, [*rejected, *(booted if len(booted) < len(settings) else ())])
+    in_stock = [*rejected, *(booted if len(booted) < len(settings) else ())]
+    return schedule.build_ablation_arms(settings, in_stock, variants)
 
 
 def _try_each_removal_once(switch: ArmSwitch, settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -237,7 +237,7 @@ def _contradiction_message(document: Mapping[str, Any]) -> str:
 def _has_valid_arm_name(arm: Mapping[str, Any]) -> bool:
     if arm["without"] is not None:
         return bool(arm["name"] == schedule.removal_arm_name(arm["without"]))
-    return arm["name"] in schedule.FIXED_ARMS or schedule.is_candidate(arm)
+    return arm["name"] in schedule.FIXED_ARMS or schedule.is_candidate(arm) or schedule.is_variant(arm)
 
 
 def load_document(path: str) -> dict[str, Any]:

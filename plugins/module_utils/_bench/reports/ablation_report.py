@@ -48,6 +48,8 @@ def ablation_headline(judgement: Judgement) -> str:
     """Return the result of an ablation in one line, with the joint gain of a sound and confirmed run."""
     if judgement.faults:
         return "This run is not sound and proves nothing."
+    if judgement.variants and not judgement.verdicts:
+        return judgement.variants[0].headline(judgement.running_name)
     kept_over_stock = judgement.confirmation.kept_over_stock
     gain = kept_over_stock.interval if kept_over_stock else None
     if gain is None:
@@ -61,7 +63,9 @@ def ablation_headline(judgement: Judgement) -> str:
 
 
 def _ablation_report_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
-    yield ablation_headline(judgement)
+    yield from wrap_to_report_width(ablation_headline(judgement))
+    for variant in judgement.variants[0 if judgement.verdicts or judgement.faults else 1 :]:
+        yield from wrap_to_report_width(variant.headline(judgement.running_name))
     for sentence in judgement.faults:
         yield from wrap_to_report_width(sentence)
     yield ""

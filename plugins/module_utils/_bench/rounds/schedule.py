@@ -8,6 +8,7 @@ An arm is one configuration of host and instance. An ablation has these arms:
 - ``again`` is the twin of the anchor, the same configuration. A difference between the two is an error of measurement.
 - ``stock`` has the originals of all settings.
 - ``without X`` is tuned with the original of the setting X.
+- ``variant NAME`` is tuned with another program, model or other options of the instance.
 - ``kept`` is tuned without the settings that do not pay. The confirmation compares it with stock and tuned in new
   rounds.
 A tuning compares candidates with the anchor ``default``, and each candidate has other options of the instance. A
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 STOCK, TUNED, AGAIN, KEPT, RUNNING, DEFAULT = "stock", "tuned", "again", "kept", "running", "default"
-WITHOUT, CANDIDATE = "without ", "candidate "
+WITHOUT, CANDIDATE, VARIANT = "without ", "candidate ", "variant "
 #: The arms that other arms are compared with; an anchor belongs to every class.
 ANCHORS = (TUNED, RUNNING, DEFAULT)
 #: The arms that neither remove a single setting nor are candidates.
@@ -78,22 +79,25 @@ MAX_ROUNDS, MAX_ROUND_TRIES = 40, 80
 CONFIRMATION_ROUNDS = 10
 
 
-def build_ablation_arms(removable: Sequence[Mapping[str, Any]], in_stock: Collection[str] = ()) -> list[dict[str, Any]]:
+def build_ablation_arms(
+    removable: Sequence[Mapping[str, Any]], in_stock: Collection[str] = (), variants: Sequence[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
     """Return the arms of an ablation: stock, tuned, again, and an arm without each removable setting.
 
     A removable setting has a ``name``, a ``class`` of REPETITIONS, ``settings`` (originals by address) and
     ``arguments`` (the words that the instance is started without). Stock keeps the settings whose names are in
-    ``in_stock``, and belongs to the most expensive class of all other settings. BadRequest for two equal names, or for
-    no setting.
+    ``in_stock``, and belongs to the most expensive class of all other settings. ``variants`` are arms with other
+    options. BadRequest for two equal names, or where neither a setting nor a variant is there.
     """
     names = [setting["name"] for setting in removable]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise BadRequest(f"The setting {twice[0]} comes twice; name each setting once.")
-    if not removable:
+    if not removable and not variants:
         raise BadRequest("There is no setting to leave out: run site.yml first, or name settings of this host.")
     not_in_stock = [setting for setting in removable if setting["name"] not in in_stock]
-    setting_class = max((setting["class"] for setting in not_in_stock or removable), key=list(REPETITIONS).index)
+    classes = [setting["class"] for setting in not_in_stock or removable] or [RESTART]
+    setting_class = max(classes, key=list(REPETITIONS).index)
     return [
         _build_arm(STOCK, setting_class, not_in_stock),
         _build_arm(TUNED),
@@ -102,6 +106,7 @@ def build_ablation_arms(removable: Sequence[Mapping[str, Any]], in_stock: Collec
             {**_build_arm(removal_arm_name(setting["name"]), setting["class"], [setting]), "without": setting["name"]}
             for setting in removable
         ),
+        *variants,
     ]
 
 
@@ -125,9 +130,19 @@ def build_candidate_arm(number: int, options: Mapping[str, Any]) -> dict[str, An
     return {**_build_arm(f"{CANDIDATE}{number}", RESTART), "options": dict(options)}
 
 
+def build_variant_arm(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arm of the instance with these options, which may name another program, engine or model."""
+    return {**_build_arm(f"{VARIANT}{name}", RESTART), "options": dict(options)}
+
+
 def is_candidate(arm: Mapping[str, Any]) -> bool:
     """Return whether an arm is a candidate of a tuning; the default and its twin have options too, but no class."""
-    return bool(arm["options"]) and arm["class"] is not None
+    return bool(arm["options"]) and arm["class"] is not None and not is_variant(arm)
+
+
+def is_variant(arm: Mapping[str, Any]) -> bool:
+    """Return whether an arm of an ablation runs another program, model or other options of the instance."""
+    return str(arm["name"]).startswith(VARIANT) and bool(arm["options"])
 
 
 def anchor_name(arms: Iterable[Mapping[str, Any]]) -> str:
@@ -136,8 +151,8 @@ def anchor_name(arms: Iterable[Mapping[str, Any]]) -> str:
 
 
 def rejectable_setting_or_candidate(arm: Mapping[str, Any]) -> str | None:
-    """Return the setting or candidate that is rejected if its arm fails; None for an arm that the run needs."""
-    subject: str | None = arm["name"] if is_candidate(arm) else arm["without"]
+    """Return the setting, candidate or variant that is rejected if its arm fails; None for an arm the run needs."""
+    subject: str | None = arm["name"] if is_candidate(arm) or is_variant(arm) else arm["without"]
     return subject
 
 
@@ -184,6 +199,10 @@ def plan_round(
 
 
 def arm_names_of_round(arms: Iterable[Mapping[str, Any]], setting_class: str, settings: Collection[str]) -> list[str]:
-    """Return the names of a round's arms: anchor, twin, stock if it has this class, and those of the settings."""
+    """Return the names of a round's arms: anchor, twin, stock if it has this class, and those of the settings.
+
+    ``settings`` may also have names of arms with other options. Stock that lacks nothing is not measured.
+    """
     of_class = [arm for arm in arms if arm["class"] in (setting_class, None) and arm["name"] != KEPT]
-    return [arm["name"] for arm in of_class if arm["without"] is None or arm["without"] in settings]
+    of_class = [arm for arm in of_class if arm["name"] != STOCK or arm["settings"] or arm["arguments"]]
+    return [arm["name"] for arm in of_class if rejectable_setting_or_candidate(arm) in (None, *settings)]

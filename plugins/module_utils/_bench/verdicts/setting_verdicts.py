@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from ..rounds import measured_rounds, schedule
-from . import soundness
+from . import soundness, variant_verdicts
 from .comparison import HURTS, NOTHING, PAYS, UNDECIDED, DecisionRule, compare_anchor_with_arm, format_metric_name
 from .confirmation import Confirmation
 
@@ -93,11 +93,15 @@ class Judgement:
         for verdict in self.verdicts if self.faults else ():
             if verdict.word in TESTED_WORDS:
                 verdict.word, verdict.reason, verdict.needs_rounds = UNDECIDED, "the run is not sound", False
+        #: The verdicts on other builds, engines and models.
+        self.variants = variant_verdicts.judge_variants(document, self.rounds, not self.faults)
+        self.running_name = variant_verdicts.name_of_running_instance(document)
         self.confirmation = Confirmation(document, self.rounds)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return a row of plain data for each setting, followed by a row for each guard; ratios may be None."""
-        return [
+        rows_of_variants = [row for variant in self.variants for row in variant.to_rows()]
+        return rows_of_variants + [
             {"knob": verdict.knob, "verdict": word, **(comparison.to_dict() if comparison else {})}
             for verdict in self.verdicts
             for word, comparison in (
@@ -117,10 +121,15 @@ class Judgement:
         )
 
     def undecided_settings(self, setting_class: str) -> list[str]:
-        """Return the settings of a class that need another round."""
+        """Return the settings and variants of a class that need another round."""
         return [
-            verdict.knob for verdict in self.verdicts if verdict.needs_rounds and verdict.setting_class == setting_class
+            *(v.knob for v in self.verdicts if v.needs_rounds and v.setting_class == setting_class),
+            *(v.arm for v in self.variants if v.needs_rounds and setting_class == schedule.RESTART),
         ]
+
+    def proven_losses_of_variants(self) -> list[str]:
+        """Return a sentence for each variant that is proven to be worse than the instance as it runs."""
+        return [variant.headline(self.running_name) for variant in self.variants if variant.is_loss_proven]
 
     def settings_proven_to_help_or_hurt(self) -> list[str]:
         """Return the settings that are proven to pay or to hurt."""

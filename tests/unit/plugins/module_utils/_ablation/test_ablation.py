@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation, variants
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import (
+    render_report_of_any_run,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -220,3 +225,58 @@ def test_arms_are_asked_more_often_where_the_anchor_scatters(
     assert first == {1} and max(counts.values()) == most
     for row in document["plan"]["order"]:
         assert len({counts[row["round"], arm] for arm in row["arms"]}) == 1, "all arms of a round are asked as often"
+
+
+# Other builds and models as arms
+
+#: What a variant makes of the speed.
+VARIANTS = {"b11500": -0.04, "smaller": 0.2, "same": 0.0}
+
+
+@pytest.fixture
+def compared(simulated: Simulated, monkeypatch: pytest.MonkeyPatch) -> Simulated:
+    def plan(host: object, target: object, requests: Any, options: object, intent: object) -> variants.Variants:
+        planned = variants.Variants()
+        planned.arms = [schedule.build_variant_arm(one["name"], {"binary": one["name"]}) for one in requests]
+        planned.by_arm = {arm["name"]: InstanceVariant(None, []) for arm in planned.arms}
+        return planned
+
+    monkeypatch.setattr(ablation, "plan_variants", plan)
+    simulated.level = lambda arm: math.log1p(VARIANTS.get(arm["options"].get("binary"), 0.0))
+    return simulated
+
+
+def test_another_build_is_judged_before_it_is_rolled_out(here: Measured, compared: Simulated) -> None:
+    document, judgement = run(here, arms=[{"name": name} for name in VARIANTS])
+    verdicts = {one.name: one for one in judgement.variants}
+    assert {name: one.word for name, one in verdicts.items()} == {
+        "b11500": "hurts",
+        "smaller": "pays",
+        "same": "nothing",
+    }
+    assert [one.name for one in judgement.variants if one.is_loss_proven] == ["b11500"]
+    build = document["fingerprint"]["engine_build"] or "chat"
+    headline = verdicts["b11500"].headline(judgement.running_name)
+    assert re.fullmatch(rf"b11500 over {build}: decode 0\.96 \(0\.9\d to 0\.9\d\): do not roll out", headline)
+    assert render_report_of_any_run(document).startswith(headline)
+    # No setting is left out unless it is asked for, and each arm has its own start in each round.
+    assert judgement.verdicts == [] and {one["class"] for one in document["plan"]["order"]} == {schedule.RESTART}
+    first, *dummy, last = document["plan"]["order"]
+    assert set(first["arms"]) == {"tuned", "again", *(f"variant {name}" for name in VARIANTS)}
+    # A decided variant is measured no more.
+    assert set(last["arms"]) < set(first["arms"])
+    assert document["restored"] is True
+
+
+def test_settings_are_tested_beside_other_builds_where_they_are_named(here: Measured, compared: Simulated) -> None:
+    dummy, judgement = run(here, arms=[{"name": "b11500"}], knobs=["NUMA balancing"])
+    assert [one.knob for one in judgement.verdicts] == ["NUMA balancing"] and judgement.variants[0].word == "hurts"
+
+
+def test_a_build_that_does_not_start_is_rejected(here: Measured, compared: Simulated) -> None:
+    compared.broken["variant b11500"] = TuningError("it did not start.")
+    document, judgement = run(here, arms=[{"name": "b11500"}])
+    assert document["plan"]["rejected"] == {"variant b11500": "it did not start."}
+    assert judgement.variants[0].headline("chat") == (
+        "b11500 over chat: no interval yet: it could not be measured (it did not start.)"
+    )

@@ -31,7 +31,7 @@ def render_sample_chart(run: ShownRun) -> Iterator[Html]:
     """Yield the chart of all samples, with a panel for each kind and number of streams, on one horizontal axis."""
     cells: dict[tuple[int, str], list[Spot]] = {}
     for at, sample in enumerate(run.data["samples"]):
-        speed = 1000 * sample["predicted_n"] / sample["predicted_ms"]
+        speed = 1000 * sample["output_n"] / sample["output_ms"]
         cells.setdefault((sample["streams"], sample["kind"]), []).append((at, speed, sample))
     if not cells:
         return
@@ -50,8 +50,8 @@ def render_sample_chart(run: ShownRun) -> Iterator[Html]:
         element("h2", "Every sample in order"),
         element(
             "p",
-            "Tokens per second of each sample, the first one left. A hollow mark is discarded, and its title says why. "
-            "The scale of a panel goes from its lowest to its highest sample.",
+            "Tokens per second end to end of each sample, the first one left. A hollow mark is discarded, and its "
+            "title says why. The scale of a panel goes from its lowest to its highest sample.",
             class_="faint",
         ),
         draw.svg_legend(run.arms, run.has_one_arm),

@@ -103,6 +103,7 @@ class ShownRun:
             sample
             for sample in self.data["samples"]
             if sample["arm"] == arm
+            and figures.is_plain_sample(sample)
             and sample["streams"] == streams
             and sample["round"] in numbers
             and kind in ("", sample["kind"])
@@ -126,8 +127,6 @@ def mean_tokens_per_second(
     return 1000 * math.exp(mean(levels)) if levels else None
 
 
-def compute_sample_figures(samples: Samples, streams: int) -> dict[str, float | None]:
-    """Return the figures of samples of one arm and kind; empty without samples."""
-    if not samples:
-        return {}
-    return figures.figures_of_one_stream(samples) if streams == 1 else figures.figures_of_parallel_streams(samples)
+def compute_sample_figures(samples: Samples) -> dict[str, float | None]:
+    """Return the figures of samples of one arm, kind and number of streams; empty without samples."""
+    return figures.figures_of_samples(samples) if samples else {}

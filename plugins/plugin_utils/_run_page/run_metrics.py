@@ -34,7 +34,16 @@ STARTED, SOUND, ROUNDS = f"{BEGIN}_started_seconds", f"{BEGIN}_sound", f"{BEGIN}
 RATIO = f"{BEGIN}_setting_ratio"
 #: Figure of a run -> its metric, its description, and the factor to its unit.
 FIGURES = {
-    "decode": (f"{BEGIN}_decode_tokens_per_second", "Tokens decoded per second, of all streams together.", 1.0),
+    "output": (
+        f"{BEGIN}_output_tokens_per_second",
+        "Tokens generated per second end to end, of all streams together.",
+        1.0,
+    ),
+    "decode": (
+        f"{BEGIN}_decode_tokens_per_second",
+        "Tokens decoded per second by the time of the server, of all streams together.",
+        1.0,
+    ),
     "prefill": (f"{BEGIN}_prefill_tokens_per_second", "Tokens of prompts read per second.", 1.0),
     "ttft_p50": (f"{BEGIN}_first_text_seconds", "Seconds to the first text, the median.", 0.001),
     "gap_p95": (f"{BEGIN}_gap_seconds", "Seconds between two pieces of text, the 95th percentile.", 0.001),
@@ -75,7 +84,7 @@ def _figure_metrics(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]
         for streams in run.stream_counts():
             for kind in run.prompt_kinds_with_samples():
                 for arm in arms:
-                    value = compute_sample_figures(run.select_samples(arm, rounds, streams, kind), streams).get(figure)
+                    value = compute_sample_figures(run.select_samples(arm, rounds, streams, kind)).get(figure)
                     if value is not None:
                         # Candidates have other numbers in each run, and a label must not differ from run to run.
                         label = "best" if arm.startswith(schedule.CANDIDATE) else arm

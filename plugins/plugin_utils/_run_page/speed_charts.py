@@ -90,7 +90,8 @@ def latency_points_by_arm(run: ShownRun) -> dict[str, list[Point]]:
     for arm in arms:
         for streams in run.stream_counts():
             gaps = [gap for sample in run.select_samples(arm, rounds, streams) for gap in sample["gaps_ms"]]
-            gap, speed = percentile(gaps, 95), mean_tokens_per_second(rounds, arm, streams)
+            speed = mean_tokens_per_second(rounds, arm, streams, measured_rounds.OUTPUT)
+            gap = percentile(gaps, 95)
             if gap is not None and speed is not None:
                 points.setdefault(arm, []).append((streams, gap, speed))
     return points
@@ -125,8 +126,8 @@ def throughput_latency_chart(run: ShownRun) -> Iterator[Html]:
         element("h2", "Throughput against latency"),
         element(
             "p",
-            "Up: tokens per second of all streams together. Right: the 95th percentile of the gap between two pieces "
-            "of text, in milliseconds. The number at a point is the number of streams.",
+            "Up: tokens per second end to end of all streams together. Right: the 95th percentile of the gap between "
+            "two pieces of text, in milliseconds. The number at a point is the number of streams.",
             class_="faint",
         ),
         draw.svg_legend(shown, run.has_one_arm),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Figure -> its heading and its number of decimals.
 FIGURES = {
+    "output": ("output, tokens/s", 2),
     "decode": ("decode, tokens/s", 2),
     "prefill": ("prefill, tokens/s", 1),
     "ms_per_step": ("ms per step", 2),
@@ -34,7 +35,6 @@ FIGURES = {
     "ttft_p95": ("p95", 1),
     "tpot_p50": ("per token, ms, p50", 2),
     "tpot_p95": ("p95", 2),
-    "tpot": ("mean", 2),
     "gap_p50": ("gap, ms, p50", 2),
     "gap_p95": ("p95", 2),
     "gap_p99": ("p99", 2),
@@ -144,7 +144,7 @@ def arm_figure_table(run: ShownRun) -> Iterator[Html]:
     for streams in run.stream_counts():
         for kind in run.prompt_kinds_with_samples():
             for arm in arms:
-                values = compute_sample_figures(run.select_samples(arm, rounds, streams, kind), streams)
+                values = compute_sample_figures(run.select_samples(arm, rounds, streams, kind))
                 if values:
                     found.append(([kind, str(streams), arm], values))
     used = [name for name in FIGURES if any(values.get(name) is not None for dummy, values in found)]

@@ -16,6 +16,7 @@ from contextlib import closing
 from statistics import median
 
 from ..._errors import TuningError
+from ..._notation.numbers import format_utc_time
 from ..._serving.hooks import event_stream
 from .completion_api import LLAMA
 
@@ -60,7 +61,8 @@ class Answer:
 
     ``begun``, ``chunks`` and ``ended`` are seconds of the clock: when the request was sent, when each piece of text
     arrived, and when the answer ended. ``timings`` has token counts (``_n``) and milliseconds (``_ms``), measured by
-    the server, or by the client where the server reports no times.
+    the server, or by the client where the server reports no times. ``time`` is the UTC time at which the request was
+    sent, as text.
     """
 
     def __init__(
@@ -71,8 +73,10 @@ class Answer:
         ended: float,
         timings: Mapping[str, float],
         text: str = "",
+        time: str | None = None,
     ) -> None:
         self.prompt = prompt
+        self.time = time
         self.begun = begun
         self.chunks = chunks
         self.ended = ended
@@ -122,6 +126,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     chunks: list[float] = []
     texts: list[str] = []
     final: Mapping[str, Any] = {}
+    sent = format_utc_time()
     begun = clock.monotonic()
     end = begun + server.answer_timeout
     try:
@@ -144,7 +149,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     reason = _unmeasurable_answer_reason(api, prompt, timings, chunks)
     if reason:
         raise TuningError(f"{server.url}{api.path} {reason}.")
-    return Answer(prompt, begun, chunks, ended, timings, "".join(texts))
+    return Answer(prompt, begun, chunks, ended, timings, "".join(texts), sent)
 
 
 def build_one_stream_sample(
@@ -154,8 +159,16 @@ def build_one_stream_sample(
 
     ``place`` has the round, the arm, and the number of the server's start.
     """
-    digest = hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest()
-    return combine_answers_to_sample([answer], place, witness, discard_reason, text_sha256=digest)
+    return combine_answers_to_sample(
+        [answer],
+        place,
+        witness,
+        discard_reason,
+        prompt=answer.prompt.digest,
+        output_n=answer.generated_tokens,
+        output_ms=1000 * (answer.ended - answer.begun),
+        text_sha256=hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
+    )
 
 
 def combine_answers_to_sample(
@@ -165,20 +178,33 @@ def combine_answers_to_sample(
     discard_reason: str | None = None,
     **fields: Any,
 ) -> Sample:
-    """Return one record of answers to one kind of prompts for the run document; ``fields`` replace computed fields."""
+    """Return one record of answers to one kind of prompts for the run document; ``fields`` replace default values.
+
+    The default values leave the end-to-end output, ``output_n`` and ``output_ms``, to the caller.
+    """
+    ttfts = [answer.ttft_ms for answer in answers]
     return {
         **{name: place[name] for name in SAMPLE_PLACE_KEYS},
         "kind": answers[0].prompt.kind,
         "streams": 1,
+        "depth": 0,
+        "turn": 1,
+        "rate": None,
+        "time": min((answer.time for answer in answers if answer.time), default=None),
+        "prompt": None,
         "prompt_n": sum(round(answer.timings["prompt_n"]) for answer in answers),
         "prompt_ms": sum(answer.timings["prompt_ms"] for answer in answers),
         "predicted_n": sum(answer.generated_tokens for answer in answers),
         "predicted_ms": sum(answer.timings["predicted_ms"] for answer in answers),
+        "output_n": None,
+        "output_ms": None,
         "drafted": sum(answer.drafted_tokens for answer in answers),
         "accepted": sum(answer.accepted_tokens for answer in answers),
-        "ttft_ms": round(median(answer.ttft_ms for answer in answers), 3),
+        "ttft_ms": round(median(ttfts), 3),
+        "ttfts_ms": [round(ttft, 3) for ttft in ttfts],
         "gaps_ms": [round(gap, 3) for answer in answers for gap in answer.gaps_ms],
         "text_sha256": None,
+        "within_slo": None,
         "witness": dict(witness),
         "void": discard_reason,
         **fields,

@@ -70,8 +70,8 @@ class BusyWindow:
     ) -> Sample:
         """Return the record of the window for the run document, as ``build_one_stream_sample`` does for one stream.
 
-        ``predicted_n`` over ``predicted_ms`` is the token rate of all streams together in the window. All other fields
-        are of the answers that lie wholly within the window.
+        The output is of all streams together in the window. All other fields are of the answers that lie wholly within
+        the window.
         """
         return combine_answers_to_sample(
             self.answers,
@@ -79,8 +79,8 @@ class BusyWindow:
             witness,
             discard_reason,
             streams=self.streams,
-            predicted_n=round(self.tokens),
-            predicted_ms=1000 * (self.end - self.begin),
+            output_n=round(self.tokens),
+            output_ms=1000 * (self.end - self.begin),
         )
 
     def _tokens_in_window(self, answer: Answer) -> float:

@@ -41,6 +41,11 @@ class Prompt:
         self.text = text
         self.tokens = tokens
 
+    @property
+    def digest(self) -> str:
+        """The first twelve hexadecimal digits of the SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
 
 def built_in_prompts(output_length: int = DEFAULT_TOKENS) -> dict[str, list[Prompt]]:
     """Return the built-in prompts by kind, each with this number of tokens for its answer."""

@@ -10,7 +10,7 @@ from statistics import median
 
 from ..memory import instance_memory
 from ..rounds import measured_rounds, schedule
-from ..statistics.figures import figures_of_one_stream, figures_of_parallel_streams
+from ..statistics.figures import figures_of_samples
 from .report_parts import discarded_round_lines, host_and_sample_count_lines, join_report_lines, wrap_to_report_width
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ COLUMNS = (
     ("highest", 7, ("high",), 2),
     ("prefill", 8, ("prefill",), 1),
     ("first ms", 8, ("ttft_p50",), 1),
-    ("ms/token", 8, ("tpot_p50", "tpot"), 1),
+    ("ms/token", 8, ("tpot_p50",), 1),
     ("gap p95", 8, ("gap_p95",), 1),
     ("tok/step", 8, ("tokens_per_step",), 2),
     ("memory", 6, ("memory",), 2),
@@ -61,7 +61,7 @@ class BenchmarkResult:
             cells.setdefault((sample["streams"], sample["kind"]), []).append(sample)
         table = []
         for (streams, kind), samples in sorted(cells.items()):
-            figures = figures_of_one_stream(samples) if streams == 1 else figures_of_parallel_streams(samples)
+            figures = figures_of_samples(samples)
             rates = self._decode_rates_by_round(kind, streams)
             low, high = min(rates, default=0.0), max(rates, default=0.0)
             ceiling = self.ceilings.get(kind) if streams == 1 else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from ..statistics.confidence_interval import mean
+from ..statistics.figures import is_plain_sample
 from . import schedule
 from .limits import MAX_ANCHOR_JUMP, MAX_DISCARDED_IN_A_ROW, disturbance_messages
 
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     Key = tuple[str, str, int]
     Levels = dict[str, dict[Key, float]]
 
-DECODE, PREFILL, STEPS, PER_STEP, REQUEST = "decode", "prefill", "steps", "tokens per step", "request"
+#: End-to-end output and decoding are of all streams together; all other metrics are of one stream.
+OUTPUT, DECODE, PREFILL, STEPS, PER_STEP = "output", "decode", "prefill", "steps", "tokens per step"
+REQUEST = "request"
 ONE_STREAM, WHOLE_REQUEST = (DECODE, "", 1), (REQUEST, "", 1)
+#: The fields of samples that are added up.
+SUMMED = ("output_n", "output_ms", "prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "accepted")
 
 
 class Round:
@@ -50,11 +55,14 @@ class Round:
 
 
 def rounds_of_document(document: Mapping[str, Any]) -> list[Round]:
-    """Return the rounds of a validated document that have samples, in their order."""
+    """Return the rounds of a validated document that have samples, in their order.
+
+    Samples with context before their prompt or at a rate of arrivals are not in the levels of a round.
+    """
     samples_by_round: dict[int, list[Mapping[str, Any]]] = {}
     for sample in document["samples"]:
         samples_by_round.setdefault(sample["round"], []).append(sample)
-    cells = {(sample["kind"], sample["streams"]) for sample in document["samples"]}
+    cells = {(sample["kind"], sample["streams"]) for sample in document["samples"] if is_plain_sample(sample)}
     rounds = []
     started: dict[int, tuple[int, str]] = {}
     for planned in document["plan"]["order"]:
@@ -82,11 +90,11 @@ def last_rounds_all_discarded(rounds: Sequence[Round]) -> bool:
 def _fill_round_from_samples(measured: Round, samples: Iterable[Mapping[str, Any]]) -> None:
     """Fill in the log rates and digests of a round; requests of an arm with equal kind and streams are one value."""
     sums: dict[str, dict[tuple[str, int], list[float]]] = {}
-    for sample in samples:
+    for sample in filter(is_plain_sample, samples):
         arm, cell = sample["arm"], (sample["kind"], sample["streams"])
-        total = sums.setdefault(arm, {}).setdefault(cell, [0.0] * 5)
-        for at, name in enumerate(("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "accepted")):
-            total[at] += sample[name]
+        total = sums.setdefault(arm, {}).setdefault(cell, [0.0] * len(SUMMED))
+        for at, name in enumerate(SUMMED):
+            total[at] += sample[name] or 0
         if sample["drafted"]:
             measured.speculating_arms.add(arm)
         if sample["streams"] == 1:
@@ -100,8 +108,11 @@ def _compute_log_rates(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict
     """Return the log rates of an arm in a round by metric, for each kind and as the mean over all kinds."""
     levels: dict[Key, float] = {}
     parts: dict[tuple[str, int], list[float]] = {}
-    for (kind, streams), (prompt_n, prompt_ms, predicted_n, predicted_ms, accepted) in sorted(cells.items()):
-        of_cell = {DECODE: math.log(predicted_n / predicted_ms)}
+    for (kind, streams), totals in sorted(cells.items()):
+        output_n, output_ms, prompt_n, prompt_ms, predicted_n, predicted_ms, accepted = totals
+        of_cell = {OUTPUT: math.log(output_n / output_ms)}
+        if predicted_n:
+            of_cell[DECODE] = math.log(streams * predicted_n / predicted_ms)
         if streams == 1:
             steps = predicted_n - accepted
             of_cell.update({STEPS: math.log(steps / predicted_ms), PER_STEP: math.log(predicted_n / steps)})
@@ -197,7 +208,8 @@ def log_ratios_of_counting_rounds(
 def guard_metrics(rounds: Iterable[Round], decode: str = DECODE) -> list[Key]:
     """Return the sorted metrics that a gain must not worsen.
 
-    These are prefill, and ``decode`` (the metric that decides) with several streams and for each kind with one stream.
+    These are prefill, ``decode`` (the metric that decides) for each kind with one stream, and the end-to-end output of
+    several streams.
     """
     present = {
         key
@@ -206,5 +218,9 @@ def guard_metrics(rounds: Iterable[Round], decode: str = DECODE) -> list[Key]:
         for levels in measured.levels.values()
         for key in levels
     }
-    guards = {(PREFILL, "", 1), *(key for key in present if key[0] == decode and (key[1] == "") != (key[2] == 1))}
+    guards = {
+        (PREFILL, "", 1),
+        *(key for key in present if key[0] == decode and key[1] and key[2] == 1),
+        *(key for key in present if key[0] == OUTPUT and not key[1] and key[2] > 1),
+    }
     return sorted(present & guards)

@@ -7,7 +7,7 @@ An arm is one configuration of host and instance. An ablation has these arms:
 - ``tuned`` has all stored settings. It is the anchor: all other arms are compared with it.
 - ``again`` is the twin of the anchor, the same configuration. A difference between the two is an error of measurement.
 - ``stock`` has the originals of all settings.
-- ``without X`` is tuned with the original of the setting X.
+- ``without X`` is tuned with the original of the setting X, and ``screen N`` with the originals of several settings.
 - ``variant NAME`` is tuned with another program, model or other options of the instance.
 - ``kept`` is tuned without the settings that do not pay. The confirmation compares it with stock and tuned in new
   rounds.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 STOCK, TUNED, AGAIN, KEPT, RUNNING, DEFAULT = "stock", "tuned", "again", "kept", "running", "default"
-WITHOUT, CANDIDATE, VARIANT = "without ", "candidate ", "variant "
+WITHOUT, CANDIDATE, SCREEN, VARIANT = "without ", "candidate ", "screen ", "variant "
 #: The arms that other arms are compared with; an anchor belongs to every class.
 ANCHORS = (TUNED, RUNNING, DEFAULT)
 #: The arms that neither remove a single setting nor are candidates.
@@ -46,7 +46,9 @@ ABLATION, CONFIRMATION, BENCHMARK = "ablation", "confirmation", "benchmark"
 #: Phases of the search of a tuning: each value alone, then combinations of which half are dropped again and again, then
 #: a race of the last few candidates.
 SWEEP, HALVING, RACE = "sweep", "halving", "race"
-PHASES = (ABLATION, BENCHMARK, SWEEP, HALVING, RACE, CONFIRMATION)
+#: Passes of the anchor that estimate costs and noise, and rounds of arms that leave out several settings each.
+PROBE, SCREENING = "probe", "screening"
+PHASES = (PROBE, SCREENING, ABLATION, BENCHMARK, SWEEP, HALVING, RACE, CONFIRMATION)
 
 
 class Repetition:
@@ -169,6 +171,7 @@ def _build_arm(
         "name": name,
         "class": setting_class,
         "without": None,
+        "removed": [setting["name"] for setting in removed],
         "settings": {address: value for setting in removed for address, value in setting["settings"].items()},
         "arguments": [word for setting in removed for word in setting["arguments"]],
         "options": {},

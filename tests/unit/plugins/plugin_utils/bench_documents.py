@@ -24,9 +24,9 @@ def client(sample: dict[str, Any]) -> None:
 
     Eight tokens come at once.
     """
-    gap = 8 * sample["predicted_ms"] / sample["predicted_n"] * sample["streams"]
+    gap = 8 * sample["predicted_ms"] / sample["predicted_n"]
     sample["gaps_ms"] = [round(gap * (1 + (at % 7) / 10), 3) for at in range(sample["predicted_n"] // 8 - 1)]
-    sample["ttft_ms"] = sample["prompt_ms"]
+    sample["ttft_ms"], sample["ttfts_ms"] = sample["prompt_ms"], [sample["prompt_ms"]]
 
 
 def _spoil(sample: dict[str, Any]) -> None:

@@ -185,7 +185,7 @@ def test_a_run_ends_in_its_time(here: Measured, simulated: Simulated) -> None:
     )
     # Each look at the clock takes 3 seconds of it; 45 are for the choice, and the rest is for what confirms it.
     phases = [one["phase"] for one in document["plan"]["order"]]
-    assert (phases.count("ablation"), phases[-1]) == (15, "confirmation")
+    assert (phases.count("ablation"), phases[-1]) == (14, "confirmation")
 
 
 def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulated) -> None:

@@ -93,7 +93,7 @@ def passes(check: Callable[[Any], Any], *errors: type[Exception]) -> Callable[[A
     ("make", "at_least"),
     [
         (bench_documents.ablation, 200),
-        (bench_documents.unconfirmed, 200),
+        (bench_documents.unconfirmed, 190),
         (bench_documents.benchmark, 20),
         (bench_documents.tuning, 60),
     ],

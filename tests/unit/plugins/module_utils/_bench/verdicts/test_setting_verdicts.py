@@ -87,7 +87,7 @@ def test_requests_to_one_start_are_one_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "name"), [("prefill", "prefill"), ("code", "decode of code"), ("4", "decode with 4 streams")]
+    ("metric", "name"), [("prefill", "prefill"), ("code", "decode of code"), ("4", "output with 4 streams")]
 )
 def test_a_proven_loss_elsewhere_forbids_the_gain(metric: str, name: str) -> None:
     how: dict[str, Any] = {"kinds": ("prose", "code"), "streams": (1, 4)}

@@ -146,7 +146,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
     OUTPUT_SPEC,
     MeasuringRequest,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -181,7 +181,7 @@ def measure_or_describe_ablation(params: Mapping[str, Any], store: Store, check:
         "losses": [
             variant.headline(judgement.running_name) for variant in judgement.variants if variant.is_loss_proven
         ],
-        "text": ablation_report.render_report_of_any_run(document),
+        "text": render_run_report(document),
     }
 
 

@@ -94,7 +94,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
     LONG_RUN_SPEC,
     MeasuringRequest,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -122,7 +122,7 @@ def continue_ablation_after_boot(params: Mapping[str, Any], store: Store, check:
         "reboot": next_boot is not None,
         **({"booted": next_boot} if next_boot else {}),
         "verdicts": judgement.to_rows(),
-        "text": ablation_report.render_report_of_any_run(boots.document),
+        "text": render_run_report(boots.document),
     }
 
 

@@ -109,10 +109,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
     ROUNDS,
     MeasuringRequest,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import (
-    BenchmarkResult,
-    render_benchmark_report,
-)
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import BenchmarkResult
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -143,7 +141,7 @@ def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check
         "document": path,
         "figures": result.figure_rows(),
         "bandwidth": document["bandwidth"],
-        "text": render_benchmark_report(document),
+        "text": render_run_report(document),
     }
 
 

@@ -108,7 +108,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
     OUTPUT_SPEC,
     MeasuringRequest,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import tuning_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.tuning_result import TuningResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -138,7 +138,7 @@ def measure_or_describe_tuning(params: Mapping[str, Any], store: Store, check: b
         "instance": document["instance"],
         "document": path,
         "tuned": result.to_tuned_options(),
-        "text": tuning_report.render_tuning_report(document),
+        "text": render_run_report(document),
     }
 
 

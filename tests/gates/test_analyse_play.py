@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics, run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 
@@ -40,7 +40,7 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     )
     said = run_analysis(run, *words, check=True)
     assert not page.exists() and not metrics.exists()
-    lines = ablation_report.render_report_of_any_run(data).splitlines()
+    lines = run_report.render_run_report(data).splitlines()
     assert [line for line in lines if line not in said] == []
     run_analysis(run, *words)
     assert page.read_text() == run_page.render_run_page(data)

@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
@@ -82,12 +82,12 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     (memory,) = document["bandwidth"]
     assert memory["source"] in ("reader", "paper", "nothing") and document["steps"][0]["parts"]["layers"] > 10_000_000
     assert {row["streams"] for row in result["figures"]} == {1, 2}
-    assert ablation_report.render_report_of_any_run(document) == result["text"]
+    assert run_report.render_run_report(document) == result["text"]
     # From now on the host does the same on its own.
     words = "chat --rounds 1 --streams 2 --prompts /srv/prompts.jsonl --output /srv/own.json"
     done = served.box.run(f"sovereign-epyc bench {words}", check=False)
     own = json.loads(served.run("cat /srv/own.json"))
-    assert done.stdout == ablation_report.render_report_of_any_run(own) and done.returncode in (0, 2), done.stderr
+    assert done.stdout == run_report.render_run_report(own) and done.returncode in (0, 2), done.stderr
     same = ("engine_build", "engine_sha256", "model_sha256", "prompts_sha256", "arguments")
     assert [own["fingerprint"][name] for name in same] == [document["fingerprint"][name] for name in same]
     assert [one["predicted_n"] for one in own["samples"] if (one["streams"], one["round"]) == (1, 1)] == [12, 12]

@@ -21,7 +21,8 @@ from .._notation.printable import escape_lines
 from . import archive, benchmark, progress
 from .load.prompts import DEFAULT_TOKENS
 from .load.request import ANSWER_TIMEOUT, ROUNDS, MeasuringRequest
-from .reports.benchmark_report import BenchmarkResult, render_benchmark_report
+from .reports.benchmark_report import BenchmarkResult
+from .reports.run_report import render_run_report
 from .run import FOLDER
 
 TYPE_CHECKING = False
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     sys.stdout.write(
         json.dumps(document, indent=1, sort_keys=True) + "\n"
         if given["json"]
-        else escape_lines(render_benchmark_report(document))
+        else escape_lines(render_run_report(document))
     )
     sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
     return 0 if BenchmarkResult(document).counts else 2

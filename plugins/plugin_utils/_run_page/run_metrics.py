@@ -14,15 +14,13 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.shown_run import ShownRun
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.speed_sections import figure_rows
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import (
-    ShownRun,
-    compute_sample_figures,
-    parse_run_document,
-)
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,20 +77,13 @@ def render_run_metrics(data: object, host: str = "") -> str:
 
 def _figure_metrics(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]]:
     """Yield metric, labels and value for the figures of the arms that are shown side by side."""
-    arms, rounds = run.arms_and_rounds_side_by_side()
-    for figure, (name, dummy, unit) in FIGURES.items():
-        for streams in run.stream_counts():
-            for kind in run.prompt_kinds_with_samples():
-                for arm in arms:
-                    value = compute_sample_figures(run.select_samples(arm, rounds, streams, kind)).get(figure)
-                    if value is not None:
-                        # Candidates have other numbers in each run, and a label must not differ from run to run.
-                        label = "best" if arm.startswith(schedule.CANDIDATE) else arm
-                        yield (
-                            name,
-                            {"kind": kind, "streams": str(streams), "arm": label},
-                            _round_to_six_digits(value * unit),
-                        )
+    for kind, streams, arm, figures in figure_rows(run) if run.counts else ():
+        # Candidates have other numbers in each run, and a label must not differ from run to run.
+        label = "best" if arm.startswith(schedule.CANDIDATE) else arm
+        for figure, (name, dummy, unit) in FIGURES.items():
+            value = figures.get(figure)
+            if value is not None:
+                yield name, {"kind": kind, "streams": str(streams), "arm": label}, _round_to_six_digits(value * unit)
 
 
 def _ratios_over_stock_or_default(run: ShownRun) -> Iterator[tuple[dict[str, str], float]]:

@@ -1,124 +1,164 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report of an ablation for a terminal of 100 columns; a document gives the same bytes on any machine."""
+"""The parts of the report of an ablation: headline, tables of settings and confirmation, and what to change."""
 
 from __future__ import annotations
 
 import math
 
 from ..rounds import schedule
-from ..verdicts.comparison import PAYS, format_interval
-from ..verdicts.setting_verdicts import TESTED_WORDS, Judgement
-from . import benchmark_report, tuning_report
-from .forest_plot import PlotAxis
-from .report_parts import (
-    discarded_round_lines,
-    format_metric_ratios,
-    host_and_sample_count_lines,
-    join_report_lines,
-    titled_list_lines,
-    wrap_to_report_width,
-)
+from ..verdicts.comparison import HURTS, PAYS, UNDECIDED, format_metric_name
+from ..verdicts.setting_verdicts import TESTED_WORDS, UNTESTED
+from .inventory_change import removal_arms, render_removal_diff
+from .report_model import NOTE, NUMBER, PLOT, Cell, Change, Column, Section, Step, Table
+from .table_cells import metric_cells, ratio_cell
+from .wording import count_with_noun, format_gain, join_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any, Optional
+    from collections.abc import Iterator
 
     from ..verdicts.comparison import Comparison
-
-    #: A name, the word of its verdict, and the comparison behind it.
-    Row = tuple[str, str, Optional[Comparison]]
-
-NAME_WIDTH = 22
-
-
-def render_report_of_any_run(document: Mapping[str, Any]) -> str:
-    """Return the report of a validated document of a benchmark, a tuning or an ablation."""
-    anchor = schedule.anchor_name(document["plan"]["arms"])
-    if anchor == schedule.RUNNING:
-        return benchmark_report.render_benchmark_report(document)
-    if anchor == schedule.DEFAULT:
-        return tuning_report.render_tuning_report(document)
-    return join_report_lines(_ablation_report_lines(document, Judgement(document)))
+    from ..verdicts.setting_verdicts import Judgement, Verdict
+    from .report_model import AnyCell
+    from .shown_run import ShownRun
 
 
 def ablation_headline(judgement: Judgement) -> str:
     """Return the result of an ablation in one line, with the joint gain of a sound and confirmed run."""
     if judgement.faults:
-        return "This run is not sound and proves nothing."
-    if judgement.variants and not judgement.verdicts:
-        return judgement.variants[0].headline(judgement.running_name)
+        return "this run is not sound and proves nothing."
     kept_over_stock = judgement.confirmation.kept_over_stock
     gain = kept_over_stock.interval if kept_over_stock else None
     if gain is None:
         count = kept_over_stock.count if kept_over_stock else 0
-        return f"Not confirmed: {count} of {schedule.CONFIRMATION_ROUNDS} fresh rounds of what is kept against stock."
+        return f"not confirmed: {count} of {schedule.CONFIRMATION_ROUNDS} fresh rounds of what is kept against stock."
     paying = sum(verdict.word == PAYS for verdict in judgement.verdicts)
     tested = sum(verdict.word in TESTED_WORDS for verdict in judgement.verdicts)
-    proof = ", a loss" if gain.high < 0 else ", no proven gain" if gain.low <= 0 else ""
     verb = "pays" if paying == 1 else "pay"
-    return f"On this host {paying} of {tested} settings {verb}; together {format_interval(gain)}{proof}"
+    text = format_gain(gain, than=schedule.STOCK)
+    if gain.low <= 0 <= gain.high:
+        text = f"no proven gain, {text}"
+    elif gain.high < 0:
+        text = f"a loss, {text}"
+    return f"{text}; {paying} of {tested} settings {verb}."
 
 
-def _ablation_report_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
-    yield from wrap_to_report_width(ablation_headline(judgement))
-    for variant in judgement.variants[0 if judgement.verdicts or judgement.faults else 1 :]:
-        yield from wrap_to_report_width(variant.headline(judgement.running_name))
-    for sentence in judgement.faults:
-        yield from wrap_to_report_width(sentence)
-    yield ""
-    yield from wrap_to_report_width(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
-    yield from host_and_sample_count_lines(document, judgement.rounds)
-    yield ""
-    yield from _forest_plot_lines(document, judgement)
-    yield from _verdict_reason_lines(judgement)
-    yield from _guard_metric_lines(judgement)
-    yield from _confirmation_lines(judgement)
-    yield from discarded_round_lines(judgement.rounds)
+def kept_loss_alerts(judgement: Judgement) -> Iterator[str]:
+    """Yield a sentence where the kept settings are proven to be worse than the tuned ones in any metric."""
+    kept_over_tuned = judgement.confirmation.other_pairs.get("kept over tuned")
+    for comparison in [kept_over_tuned] if kept_over_tuned else []:
+        if comparison.word == HURTS and comparison.interval:
+            yield (
+                f"What is kept is worse than what is tuned in {format_metric_name(comparison)}: "
+                f"{format_gain(comparison.interval)}. Weigh that before settings are taken out."
+            )
 
 
-def _forest_plot_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
-    """Yield a line for each setting, the largest gain first, then for stock and for the twin of each class."""
-    rows: list[Row] = [(verdict.knob, verdict.word, verdict.primary) for verdict in judgement.verdicts_by_gain()]
-    rows.append(("tuned over stock", "", judgement.stock))
-    rows += [(f"tuned, {setting_class}", "itself", twin) for setting_class, twin in judgement.twins.items()]
-    intervals = [row[2].interval for row in rows if row[2] and row[2].interval]
-    axis = PlotAxis(intervals, math.log1p(document["plan"]["zone"]))
-    yield f"{'setting':<{NAME_WIDTH}} {'verdict':<10} {'with over without':<24} {'n':>2}  {axis.scale_line()}"
-    for name, word, comparison in rows:
-        ratio = comparison.format_ratio() if comparison else "-"
-        count = comparison.count if comparison else 0
-        line = axis.interval_line(comparison.interval if comparison else None)
-        yield f"{_fit_name_to_column(name)} {word:<10} {ratio:<24} {count:>2}  {line}"
-    yield f"n: rounds, starts or boots; [o]: interval and estimate; : is below {document['plan']['zone']:.1%}"
+def ablation_sections(run: ShownRun, judgement: Judgement) -> Iterator[Section]:
+    """Yield the sections of the settings and of the confirmation; a section without data is left out."""
+    yield _settings_section(run, judgement)
+    yield from _confirmation_section(judgement)
 
 
-def _verdict_reason_lines(judgement: Judgement) -> Iterator[str]:
-    with_reason = [verdict for verdict in judgement.verdicts if verdict.reason]
-    if with_reason:
-        yield ""
-    for verdict in with_reason:
-        yield from wrap_to_report_width(f"{verdict.knob}: {verdict.word}, {verdict.reason}")
+def propose_change(run: ShownRun, judgement: Judgement) -> Change | None:
+    """Return what to change in the inventory; None where the run proves nothing."""
+    if judgement.faults or not judgement.confirmation.confirmed:
+        return None
+    hurting = [verdict.knob for verdict in judgement.verdicts if verdict.word == HURTS]
+    if not hurting:
+        return Change("Change nothing: no setting was proven to hurt.")
+    arms = removal_arms(run.data["plan"]["arms"], hurting)
+    what = f"{join_names(hurting)}, which {'hurts' if len(hurting) == 1 else 'hurt'}"
+    return Change(
+        f"Take out {what}: remove these lines from host_vars or group_vars, and run site.yml.",
+        render_removal_diff(run.data["instance"], arms),
+    )
 
 
-def _guard_metric_lines(judgement: Judgement) -> Iterator[str]:
-    shown = [verdict for verdict in judgement.verdicts if any(guard.interval for guard in verdict.guards)]
-    ratios = (f"{verdict.knob}: {format_metric_ratios(verdict.guards, not judgement.faults)}" for verdict in shown)
-    yield from titled_list_lines("By metric, + and - where the interval proves it:", ratios)
-
-
-def _confirmation_lines(judgement: Judgement) -> Iterator[str]:
-    confirmation = judgement.confirmation
-    if confirmation.kept_over_stock is None:
+def ablation_steps(run: ShownRun, judgement: Judgement) -> Iterator[Step]:
+    """Yield what to do after the run: repair it, decide what is open, or measure again after a change."""
+    if judgement.faults:
+        yield Step("Repair what the first lines name, and measure again.")
         return
-    yield ""
-    yield f"Confirmation, {confirmation.kept_over_stock.count} fresh rounds:"
-    for name, comparison in confirmation.comparisons_by_name().items():
-        yield f"  {name:<20} {comparison.format_ratio()}"
-    yield from wrap_to_report_width(format_metric_ratios(confirmation.by_metric, not judgement.faults), "  ")
+    undecided = [verdict.knob for verdict in judgement.verdicts if verdict.word == UNDECIDED]
+    untested = [verdict.knob for verdict in judgement.verdicts if verdict.word == UNTESTED and verdict.setting_class]
+    if undecided or untested:
+        names = join_names([*undecided, *untested])
+        listed = ",".join(f'"{name}"' for name in [*undecided, *untested])
+        yield Step(
+            f"Give {names} more time in a run of their own.",
+            f"ansible-playbook playbooks/ablation.yml -l HOST -e '{{\"epyc_ablation_knobs\": [{listed}]}}'",
+        )
+    if not undecided and not untested and any(verdict.word == HURTS for verdict in judgement.verdicts):
+        yield Step("After the change, measure what the instance does now.", "ansible-playbook playbooks/benchmark.yml")
 
 
-def _fit_name_to_column(name: str) -> str:
-    return f"{name:<{NAME_WIDTH}}" if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 3]}..."
+def _settings_section(run: ShownRun, judgement: Judgement) -> Section:
+    classes = {arm["name"]: arm["class"] for arm in run.data["plan"]["arms"]}
+    rows = [_verdict_row(verdict) for verdict in judgement.verdicts_by_gain()]
+    if judgement.stock.count:
+        rows.append(_reference_row("tuned over stock", judgement.stock, classes[schedule.STOCK]))
+    rows += [_reference_row(f"tuned over itself, {unit}", twin, unit) for unit, twin in judgement.twins.items()]
+    columns = [Column("setting"), Column("verdict"), Column("with over without"), Column("n", NUMBER)]
+    columns += [Column("interval", PLOT), Column("reason", NOTE)]
+    zone = run.data["plan"]["zone"]
+    legend = (
+        "n: rounds, starts or boots; with over without: tokens per second with the setting over those without it; the "
+        f"plot has the interval with its estimate, and around 1 the band of changes below {100 * zone:g} %"
+    )
+    return Section("settings", "What each setting does", Table(columns, rows, math.log1p(zone)), legend)
+
+
+def _verdict_row(verdict: Verdict) -> list[AnyCell]:
+    unit = schedule.REPETITIONS[verdict.setting_class].name if verdict.setting_class else ""
+    return [
+        verdict.knob,
+        Cell(verdict.word, verdict.word),
+        *_comparison_cells(verdict.primary, verdict.word, unit),
+        verdict.reason,
+    ]
+
+
+def _reference_row(name: str, comparison: Comparison, setting_class: str) -> list[AnyCell]:
+    return [name, "", *_comparison_cells(comparison, "", schedule.REPETITIONS[setting_class].name), ""]
+
+
+def _comparison_cells(comparison: Comparison | None, word: str, unit: str) -> list[AnyCell]:
+    """Return the cells of ratio, count and plot; the plot has the colour of the verdict."""
+    if comparison is None:
+        return ["", "", ""]
+    ratio = comparison.format_ratio()
+    tooltip = f"{ratio}, {count_with_noun(comparison.count, unit)}" if unit else ratio
+    return [
+        Cell(ratio if comparison.interval else "", "", comparison.interval),
+        str(comparison.count),
+        Cell(tooltip, word, comparison.interval),
+    ]
+
+
+def metrics_section(judgement: Judgement) -> Iterator[Section]:
+    """Yield the effect of each setting on each metric: a row for each setting, a column for each metric."""
+    shown = [verdict for verdict in judgement.verdicts if any(guard.interval for guard in verdict.guards)]
+    names = dict.fromkeys(format_metric_name(guard) for verdict in shown for guard in verdict.guards if guard.interval)
+    rows = [[verdict.knob, *metric_cells(names, verdict.guards, bool(judgement.faults))] for verdict in shown]
+    if rows:
+        columns = [Column("setting"), *map(Column, names)]
+        legend = "+ and -: the interval proves a gain or a loss"
+        yield Section("metrics", "By metric", Table(columns, rows), legend)
+
+
+def _confirmation_section(judgement: Judgement) -> Iterator[Section]:
+    race = judgement.confirmation
+    if race.kept_over_stock is None:
+        return
+    names = dict.fromkeys(format_metric_name(comparison) for comparison in race.by_metric if comparison.interval)
+    has_faults = bool(judgement.faults)
+    rows: list[list[AnyCell]] = []
+    for name, comparison in race.comparisons_by_name().items():
+        by_metric = race.by_metric if comparison is race.kept_over_stock else []
+        rows.append([name, ratio_cell(comparison, has_faults), *metric_cells(names, by_metric, has_faults)])
+    columns = [Column("confirmation"), Column("decode"), *map(Column, names)]
+    title = f"Confirmation in {count_with_noun(race.kept_over_stock.count, 'fresh round')}"
+    yield Section("confirmation", title, Table(columns, rows))

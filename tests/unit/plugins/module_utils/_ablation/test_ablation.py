@@ -18,9 +18,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation, variants
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import (
-    render_report_of_any_run,
-)
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -258,7 +256,11 @@ def test_another_build_is_judged_before_it_is_rolled_out(here: Measured, compare
     build = document["fingerprint"]["engine_build"] or "chat"
     headline = verdicts["b11500"].headline(judgement.running_name)
     assert re.fullmatch(rf"b11500 over {build}: decode 0\.96 \(0\.9\d to 0\.9\d\): do not roll out", headline)
-    assert render_report_of_any_run(document).startswith(headline)
+    report = render_run_report(document)
+    first_line, second_line, *dummy = report.splitlines()
+    assert first_line == f"Comparison of chat: {headline}"
+    assert second_line.startswith(f"smaller over {build}: decode 1.2")
+    assert "\nRoll out smaller: change these lines" in report and "\n  +    binary: smaller\n" in report
     # No setting is left out unless it is asked for, and each arm has its own start in each round.
     assert judgement.verdicts == [] and {one["class"] for one in document["plan"]["order"]} == {schedule.RESTART}
     first, *dummy, last = document["plan"]["order"]

@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation, boot_rounds
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -180,9 +180,9 @@ def test_each_boot_counts_once_and_the_verdicts_are_those_of_any_run(host: Booti
     assert len(set.union(*boots_of.values())) == len(boots_of) == sum(len(one["arms"]) for one in order)
     assert not Judgement(document).faults and all(not one.discard_reason for one in Judgement(document).rounds)
     assert document["restored"] is True and document["ended"]
-    assert "tuned, reboot" in ablation_report.render_report_of_any_run(
+    assert "tuned over itself, reboot" in run_report.render_run_report(
         document
-    ) and "n: rounds, starts or boots" in ablation_report.render_report_of_any_run(document)
+    ) and "n: rounds, starts or boots" in run_report.render_run_report(document)
 
 
 def test_at_the_end_the_kernel_runs_as_it_was_tuned(host: Booting) -> None:

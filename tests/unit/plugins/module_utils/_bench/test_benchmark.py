@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import bench
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import run as runs
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import closed_loop
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import BenchmarkResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import measuring_run
@@ -77,8 +77,8 @@ def test_the_figures_of_a_benchmark(here: Measured) -> None:
     read = sum(step["parts"].values())
     assert read == pytest.approx(WEIGHTS, rel=0.05)
     assert row["memory"] == pytest.approx(read / GBPS / 1e6 / 16)
-    report = ablation_report.render_report_of_any_run(document)
-    assert report.startswith("chat: 100.0 tokens per second with one stream (100.0 to 100.0).\n")
+    report = run_report.render_run_report(document)
+    assert report.startswith("Benchmark of chat: decodes 100.0 tokens per second; end to end ")
     assert "2 rounds, 0 of them discarded" in report
 
 
@@ -104,7 +104,7 @@ def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> Non
     # To warm up, one at a time, and two streams of four requests.
     assert len(here.asked) == 3 + 3 + 8
     assert [row["streams"] for row in BenchmarkResult(document).figure_rows()] == [1, 2]
-    assert " with one stream (100.0 to 100.0), " in BenchmarkResult(document).headline()
+    assert " with 1 stream, " in run_report.render_run_report(document).splitlines()[0]
     assert told
 
 
@@ -112,7 +112,7 @@ def test_streams_that_asked_too_slowly_spoil_the_round(here: Measured, monkeypat
     monkeypatch.setattr(closed_loop, "LEAST_SHARE", 1e9)
     document = run(here, streams=None, rounds=1)[1]
     assert {one["streams"] for one in document["samples"]} == {1} and not BenchmarkResult(document).counts
-    assert "round 3: 2 streams asked, but only" in ablation_report.render_report_of_any_run(document)
+    assert "round 3 2 streams asked, but only" in run_report.render_run_report(document)
 
 
 def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) -> None:
@@ -127,8 +127,8 @@ def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) ->
     disturbed = "Other clients sent requests too: the server read 0 and generated 7 tokens for them."
     assert void == {1: disturbed, 2: None, 3: None}
     assert BenchmarkResult(document).counts
-    report = ablation_report.render_report_of_any_run(document)
-    assert "Discarded rounds:\n  round 1: Other clients sent requests too" in report
+    report = run_report.render_run_report(document)
+    assert "Discarded rounds:\n  round   reason\n  round 1 Other clients sent requests too" in report
 
 
 def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
@@ -139,9 +139,10 @@ def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
     document = run(here)[1]
     assert len(document["plan"]["order"]) == 6
     assert not BenchmarkResult(document).counts
-    report = ablation_report.render_report_of_any_run(document)
-    assert report.startswith("No round counts, and this proves nothing. chat: 100.0 tokens per second")
-    assert "round 6: Other programs took " in report
+    report = run_report.render_run_report(document)
+    assert report.startswith("No round counts, and this proves nothing. Every figure below is of discarded")
+    assert "Benchmark of chat: decodes 100.0 tokens per second" in report and "Figures, discarded" in report
+    assert "round 6 Other programs took " in report
 
 
 def test_a_server_that_fails_leaves_what_was_measured(here: Measured) -> None:

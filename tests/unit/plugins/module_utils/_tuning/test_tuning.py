@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.statistics.confidence_interval import (
     confidence_interval,
@@ -91,8 +91,9 @@ def test_it_finds_what_is_faster_and_proves_it_on_fresh_rounds(here: Measured, s
     assert 1.03 < tuned["low"] < tuned["ratio"] < tuned["high"] < 1.1
     assert tuned["measured_on"]["kernel"] == data["fingerprint"]["kernel"]
     assert simulated.put_back == 1 and simulated.begun == ["llama-chat.service"]
-    text = ablation_report.render_report_of_any_run(data)
-    assert text.startswith("chat: threads 16 instead of 8: 1.07 (1.06 to 1.07) over the default\n")
+    text = run_report.render_run_report(data)
+    first = "Tuning of chat: 6.7 % faster than the default (6.2 to 7.3 %) with threads 16 instead of 8."
+    assert text.splitlines()[0] == first
     assert all(len(line) <= 100 for line in text.splitlines())
     phases = [one["phase"] for one in data["plan"]["order"]]
     assert phases[:2] == [schedule.SWEEP] * 2 and phases[-1] == schedule.CONFIRMATION
@@ -141,7 +142,7 @@ def test_what_the_planner_refuses_is_rejected_and_costs_no_round(here: Measured,
     assert found.to_tuned_options() == {}
     assert "threads is 16" in data["plan"]["rejected"]["candidate 2"]
     assert not any(one["arm"] == "candidate 2" for one in data["samples"])
-    assert "threads 16: threads is 16, and there are 8 cores." in ablation_report.render_report_of_any_run(data)
+    assert "threads 16: threads is 16, and there are 8 cores." in run_report.render_run_report(data)
 
 
 def test_a_candidate_that_does_not_start_is_rejected(here: Measured, simulated: Simulated) -> None:

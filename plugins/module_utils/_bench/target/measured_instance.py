@@ -8,14 +8,18 @@ Source: ``/slots`` and ``/props`` in tools/server/README.md of llama.cpp.
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..._errors import BadRequest, TuningError
 from ..._kernel import cgroups
+from ..._models.model import read_model
+from ..._models.quantization_name import quantization_name
 from ..._notation.cpulist import parse_cpulist
 from ..._serving.catalogue import ENGINES, LLAMA
 from ..._serving.hooks import event_stream, server_http
 from ..._serving.hooks.keys import read_api_key_loaded_by_unit
+from ..._serving.llama_cpp.capabilities import find_engine_of_program
 from ..._serving.unit.installed import select_instance_and_plan
 from ..._serving.verify import instance_items
 from ..._verify.checklist_items import OK
@@ -101,6 +105,21 @@ class MeasuredInstance:
     def gguf_model_path(self) -> str | None:
         """Return the path of the GGUF file that the instance serves; None for another format."""
         return self.process_argument_value("--model", "-m")
+
+    def find_engine(self) -> str | None:
+        """Return the engine: llama.cpp or ik_llama.cpp; None where the files of the program do not say it."""
+        return find_engine_of_program(self.programs)
+
+    def read_model_name_and_quantization(self) -> tuple[str | None, str | None]:
+        """Return name and quantization of the model; None for what its files do not say."""
+        path = self.gguf_model_path()
+        try:
+            model = read_model(path) if path else None
+        except TuningError:
+            model = None
+        if path is None or model is None:
+            return None, None
+        return model.header_text("general.name") or os.path.basename(path), quantization_name(model)
 
     def fetch_server_json(self, path: str) -> Any:
         """Return the JSON that the server sends for a path; None where it sends none."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .comparison import Comparison
 
 #: Fields of the fingerprint for which a result is valid; if a field changes, the tuning must be repeated.
-HOLDS_FOR = ("sku", "microcode", "bios", "kernel", "engine_build", "model_sha256")
+HOLDS_FOR = ("sku", "dimms", "nps", "microcode", "bios", "kernel", "engine", "engine_build", "model_sha256")
 
 
 class CandidateResult:

@@ -16,9 +16,18 @@ from .._io import textfile
 from .._serving.verify import metrics
 from . import progress
 from .load.request import ROUND_TRIES
+from .memory import instance_memory
+from .planning.budget import format_seconds
+from .planning.round_clock import RoundClock
+from .planning.token_times import (
+    list_request_seconds,
+    predict_token_times,
+    token_times_of_answers,
+    token_times_of_last_run,
+)
 from .reports.benchmark_report import BenchmarkResult
 from .rounds import schedule
-from .run import Run
+from .run import FOLDER, Run
 from .sampling.meter import Meter, parallel_stream_counts
 from .target.vllm_instance import find_instance_of_any_engine
 
@@ -28,7 +37,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
+    from .load.answer import Answer
     from .load.request import MeasuringRequest
+    from .target.measured_instance import MeasuredInstance
 
 
 def run_benchmark(
@@ -51,16 +62,25 @@ def _run_rounds(
     run = Run(host, target, request, schedule.build_benchmark_arms())
     run.leave_cpus_and_measure_bandwidth(report_step)
     report_step("it warms up")
-    run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability()])
+    run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability(report_step)])
+    times = token_times_of_answers(meter.warm_up_answers)
+    round_clock = RoundClock(list_request_seconds(times, request.prompts, meter.streams), clock)
+    report_step(_describe_duration(request.rounds, round_clock.requests, round_clock.round_seconds))
     order = run.document["plan"]["order"]
     counting = 0
     try:
         while counting < request.rounds and len(order) < ROUND_TRIES * request.rounds:
-            report_step(
-                f"it measures round {len(order) + 1}; of {request.rounds} that have to count, {counting} are there"
+            place = f"round {len(order) + 1}, {counting} of {request.rounds} count"
+            target.server.report_answer = _answer_reporter(
+                round_clock, place, request.rounds - counting - 1, report_step
             )
-            counting += not _measure_and_append_round(meter, run.document)
+            round_clock.begin_round()
+            discard_reason = _measure_and_append_round(meter, run.document)
+            round_clock.end_round()
             run.save()
+            counting += not discard_reason
+            if discard_reason:
+                report_step(f"round {len(order)} does not count and is repeated: {discard_reason}")
     except progress.RunStopped as reason:
         run.document["remarks"].append(f"It ended early: {reason}")
         run.finish_document()
@@ -68,6 +88,30 @@ def _run_rounds(
     run.finish_document()
     _save_memory_time_shares_for_metrics(run.document)
     return run.path, run.document
+
+
+def _answer_reporter(
+    round_clock: RoundClock, place: str, later_rounds: int, report_step: Callable[[str], None]
+) -> Callable[[Answer], None]:
+    """Return a function that reports an answer of a round with its rate, and the time until the end of the run."""
+
+    def report_answer(answer: Answer) -> None:
+        answered, left = round_clock.add_answer(later_rounds)
+        report_step(
+            f"{place}; answer {answered} of {round_clock.requests}: {answer.tokens_per_second:.1f} tokens per second; "
+            f"about {format_seconds(left)} left"
+        )
+
+    return report_answer
+
+
+def _describe_duration(rounds: int, requests: int, round_seconds: float) -> str:
+    """Return the duration of a benchmark in words."""
+    duration = format_seconds(rounds * round_seconds)
+    return (
+        f"{rounds} rounds of {requests} requests take about {duration}, and up to {ROUND_TRIES} times as long where "
+        "rounds are disturbed"
+    )
 
 
 def _save_memory_time_shares_for_metrics(document: dict[str, Any]) -> None:
@@ -90,8 +134,20 @@ def describe_planned_benchmark(host: Host, request: MeasuringRequest) -> tuple[s
     kinds = ", ".join(f"{len(prompts)} of {kind}" for kind, prompts in request.prompts.items())
     return target.name, (
         f"{target.name} would be asked prompts in {request.rounds} rounds ({kinds}), with {streams} "
-        f"stream{'s' if streams != '1' else ''}."
+        f"stream{'s' if streams != '1' else ''}. {_predict_duration(host, target, request)}"
     )
+
+
+def _predict_duration(host: Host, target: MeasuredInstance, request: MeasuringRequest) -> str:
+    """Return a sentence on the duration of a benchmark that has not begun."""
+    times = token_times_of_last_run(FOLDER, target.name)
+    if times is None:
+        known = instance_memory.predict_step_bytes_and_bandwidth(host.topology, target)
+        times = predict_token_times(*known) if known else None
+    if times is None:
+        return "How long that takes is known after the warm-up."
+    seconds = list_request_seconds(times, request.prompts, parallel_stream_counts(target, request))
+    return f"By {times.source}, {_describe_duration(request.rounds, len(seconds), sum(seconds))}."
 
 
 def _measure_and_append_round(meter: Meter, document: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from .completion_api import LLAMA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Union
 
     from .completion_api import LlamaCompletions, VllmCompletions
@@ -39,7 +39,10 @@ SAMPLE_PLACE_KEYS = ("round", "arm", "start")
 
 
 class Server:
-    """A server: URL, API key, completion API, timeout of an answer in seconds, and the clock that measures."""
+    """A server: URL, API key, completion API, timeout of an answer in seconds, and the clock that measures.
+
+    ``report_answer`` is called after each answer, by the thread that received it.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Server:
         self.key = key
         self.answer_timeout = answer_timeout
         self.clock = clock
+        self.report_answer: Callable[[Answer], None] = lambda answer: None
 
 
 class Answer:
@@ -149,7 +153,9 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     reason = _unmeasurable_answer_reason(api, prompt, timings, chunks)
     if reason:
         raise TuningError(f"{server.url}{api.path} {reason}.")
-    return Answer(prompt, begun, chunks, ended, timings, "".join(texts), sent)
+    answer = Answer(prompt, begun, chunks, ended, timings, "".join(texts), sent)
+    server.report_answer(answer)
+    return answer
 
 
 def build_one_stream_sample(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..._host.topology import Topology
     from ..load.answer import Sample
     from ..target.measured_instance import MeasuredInstance
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 FREE_BYTES = 2 << 30
 #: The scope, in the run document, of a bandwidth of all CPUs and nodes of an instance.
 INSTANCE = "instance"
+#: Tokens of the context of a step whose bytes are predicted before any measurement.
+PREDICTED_CONTEXT = 250
 #: The arms in which an instance runs as planned.
 AS_PLANNED = (*schedule.ANCHORS, schedule.AGAIN)
 
@@ -77,10 +80,7 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
     model = gguf_model.read_model(file)
     drafting = target.process_argument_value("--model-draft", "-md", "--spec-draft-model")
     draft = gguf_model.read_model(drafting) if drafting else None
-    types = (
-        target.process_argument_value("--cache-type-k", "-ctk") or "f16",
-        target.process_argument_value("--cache-type-v", "-ctv") or "f16",
-    )
+    types = _cache_types(target)
     rows = []
     for kind, of_kind in _one_stream_samples_by_kind(samples).items():
         context = round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in of_kind) / len(of_kind))
@@ -91,6 +91,26 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
             parts = {name: round(size) for name, size in traffic.parts.items()}
             rows.append({"kind": kind, "context": context, "guessed": round(guessed, 3), "parts": parts})
     return rows
+
+
+def predict_step_bytes_and_bandwidth(top: Topology, target: MeasuredInstance) -> tuple[float, float] | None:
+    """Return the bytes of a step with a short context, and the bandwidth of the data sheet in GB/s; None if unknown."""
+    file = target.gguf_model_path()
+    try:
+        model = gguf_model.read_model(file) if file else None
+    except TuningError:
+        model = None
+    traffic = compute_step_traffic(model, PREDICTED_CONTEXT, _cache_types(target)) if model else None
+    gbps = bandwidths.data_sheet_bandwidth(top, target.cpus, target.nodes).gbps
+    return (traffic.total_bytes, gbps) if traffic and gbps else None
+
+
+def _cache_types(target: MeasuredInstance) -> tuple[str, str]:
+    """Return the types of the keys and of the values in the cache of an instance."""
+    return (
+        target.process_argument_value("--cache-type-k", "-ctk") or "f16",
+        target.process_argument_value("--cache-type-v", "-ctv") or "f16",
+    )
 
 
 def memory_ceilings_by_prompt_kind(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:

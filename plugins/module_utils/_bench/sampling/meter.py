@@ -47,15 +47,30 @@ class Meter:
         self.request = request
         self.streams = parallel_stream_counts(target, request)
         self.clock = clock
+        #: The answers of the last warm-up.
+        self.warm_up_answers: list[Answer] = []
         self.planned_nodes = None if anywhere else target.nodes
         self.cpus = InstanceCpus(host.topology, [unchanged or target, target])
 
-    def warm_up_and_report_instability(self) -> str:
-        """Send requests until the token rate is stable; return an empty text, or why the rate is not stable."""
-        first = self.request.all_prompts[0]
-        short = Prompt(first.kind, first.text, warm_up.WARM_UP_TOKENS)
+    def warm_up_and_report_instability(self, report_step: Callable[[str], None] = lambda line: None) -> str:
+        """Send requests until the token rate is stable; return an empty text, or why the rate is not stable.
+
+        The requests have the shortest prompt, and at most as many tokens as the run asks for. ``report_step`` is called
+        with a line on each answer, and ``warm_up_answers`` gets the answer.
+        """
+        shortest = min(self.request.all_prompts, key=lambda prompt: len(prompt.text))
+        short = Prompt(shortest.kind, shortest.text, min(warm_up.WARM_UP_TOKENS, shortest.tokens))
+        self.warm_up_answers = []
+
+        def measure_rate() -> float:
+            answer = fetch_answer(self.target.server, short)
+            self.warm_up_answers.append(answer)
+            place = f"answer {len(self.warm_up_answers)} of at most {warm_up.MAX_REQUESTS}"
+            report_step(f"warm-up, {place}: {answer.tokens_per_second:.1f} tokens per second")
+            return answer.tokens_per_second
+
         try:
-            warm_up.warm_up_until_stable(lambda: fetch_answer(self.target.server, short).tokens_per_second)
+            warm_up.warm_up_until_stable(measure_rate)
         except TuningError as error:
             if "rates" not in error.details:
                 raise

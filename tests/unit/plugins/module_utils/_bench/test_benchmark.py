@@ -58,7 +58,12 @@ def test_a_run_of_two_rounds(here: Measured) -> None:
     assert (document["instance"], document["restored"], document["remarks"]) == ("chat", True, [])
     assert document["fingerprint"]["engine_build"] == "b11434"
     assert document["fingerprint"]["arguments"][0] == "/opt/llama-server"
-    assert told[-1] == "it measures round 2; of 2 that have to count, 1 are there"
+    assert told[2].startswith("warm-up, answer 1 of at most 8: 100.0 tokens per second")
+    steps = [line for line in told if line.startswith("round")]
+    assert len(steps) == 6 and steps[-1].startswith(
+        "round 2, 1 of 2 count; answer 3 of 3: 100.0 tokens per second; about "
+    )
+    assert told[-7].startswith("2 rounds of 3 requests take about ")
     assert all(not one["cache_prompt"] and one["ignore_eos"] for one in here.asked)
     # The instance computes on CPUs 4 and 5.
     assert here.set_aside and not here.set_aside[0] & {4, 5}
@@ -216,7 +221,7 @@ def test_the_progress_file_has_the_present_step(here: Measured) -> None:
     here.before_answer = lambda number: seen.append(file.read_text())
     with progress.progress_file_writer() as tell:
         benchmark.run_benchmark(here.host(), MeasuringRequest(QUICK), tell)
-    assert seen[0] == "it warms up\n" and seen[-1].startswith("it measures round 2")
+    assert seen[0] == "it warms up\n" and seen[-1].startswith("round 2, 1 of 2 count; answer 2 of 3")
     assert not file.exists()
 
 
@@ -231,6 +236,8 @@ def test_what_would_be_measured(here: Measured) -> None:
     asked = MeasuringRequest({**QUICK, "streams": None})
     assert benchmark.describe_planned_benchmark(here.host(), asked) == (
         "chat",
-        "chat would be asked prompts in 2 rounds (3 of prose), with 1 and 2 streams.",
+        "chat would be asked prompts in 2 rounds (3 of prose), with 1 and 2 streams. "
+        "By the size of the model and the memory bandwidth, 2 rounds of 11 requests take about 3 s, and up to 3 times as "
+        "long where rounds are disturbed.",
     )
     assert here.asked == []

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How long the requests of a round take, by the times of an instance for a token: measured, recorded, or predicted.
+
+The best source is the warm-up of the run itself. Before a run these times come from the last run of the instance, or
+from the bytes that a step reads and the bandwidth of the data sheet.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import cycle, islice
+
+from ..._errors import TuningError
+from ..documents.run_document import load_document
+from ..load.closed_loop import REQUESTS_PER_STREAM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..load.answer import Answer
+    from ..load.prompts import Prompt
+
+#: The characters of a prompt that are one token, as a rule of thumb.
+CHARACTERS_PER_TOKEN = 4
+#: A prediction takes this share of the bandwidth of the data sheet, and so many tokens of a prompt in the time of one
+#: generated token: usual values of one stream on one socket.
+USUAL_BANDWIDTH_SHARE, PROMPT_TOKENS_PER_STEP = 0.5, 5
+#: N streams together generate about N to this power times the tokens of one stream.
+STREAM_EXPONENT = 0.5
+
+
+class TokenTimes:
+    """Milliseconds for a token of a prompt and for a generated token, with one stream; ``source`` says from where."""
+
+    def __init__(self, prompt_ms: float, output_ms: float, source: str) -> None:
+        self.prompt_ms = prompt_ms
+        self.output_ms = output_ms
+        self.source = source
+
+    def request_seconds(self, prompt: Prompt, streams: int = 1) -> float:
+        """Return the seconds by which a request makes a round longer, where ``streams`` requests run at once."""
+        reading = len(prompt.text) / CHARACTERS_PER_TOKEN * self.prompt_ms
+        return (reading + prompt.tokens * self.output_ms / streams**STREAM_EXPONENT) / 1000
+
+
+def list_request_seconds(
+    times: TokenTimes, prompts: Mapping[str, Sequence[Prompt]], streams: Iterable[int]
+) -> list[float]:
+    """Return the seconds of each request of a pass: all prompts with one stream, then each kind with several."""
+    seconds = [times.request_seconds(prompt) for of_kind in prompts.values() for prompt in of_kind]
+    for count in streams:
+        for of_kind in prompts.values():
+            sent = islice(cycle(of_kind), count * REQUESTS_PER_STREAM)
+            seconds += [times.request_seconds(prompt, count) for prompt in sent]
+    return seconds
+
+
+def token_times_of_answers(answers: Iterable[Answer]) -> TokenTimes:
+    """Return the mean times of answers with one stream, such as those of a warm-up."""
+    totals = {name: 0.0 for name in ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")}
+    for answer in answers:
+        for name in totals:
+            totals[name] += answer.timings[name]
+    return TokenTimes(
+        totals["prompt_ms"] / totals["prompt_n"], totals["predicted_ms"] / totals["predicted_n"], "the warm-up"
+    )
+
+
+def token_times_of_last_run(folder: str, instance: str) -> TokenTimes | None:
+    """Return the times in the newest document of an instance in a folder; None without a document that can be read."""
+    try:
+        names = [name for name in os.listdir(folder) if name.startswith(f"{instance}-") and name.endswith(".json")]
+    except OSError:
+        return None
+    for name in sorted(names, reverse=True):
+        try:
+            document = load_document(f"{folder}/{name}")
+        except TuningError:
+            continue
+        samples = [sample for sample in document["samples"] if sample["streams"] == 1]
+        prompt_n, prompt_ms, predicted_n, predicted_ms = (
+            sum(sample[field] for sample in samples)
+            for field in ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
+        )
+        if document["instance"] == instance and prompt_n and predicted_n:
+            return TokenTimes(prompt_ms / prompt_n, predicted_ms / predicted_n, f"the run of {document['started']}")
+    return None
+
+
+def predict_token_times(step_bytes: float, gbps: float) -> TokenTimes:
+    """Return the times of an instance whose steps read so many bytes, at a bandwidth in GB/s of the data sheet."""
+    output_ms = step_bytes / (USUAL_BANDWIDTH_SHARE * gbps) / 1e6
+    return TokenTimes(output_ms / PROMPT_TOKENS_PER_STEP, output_ms, "the size of the model and the memory bandwidth")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..._errors import TuningError
 from ..._models import model as gguf_model
-from ..._models.memory_traffic import DraftModel, StepTraffic, compute_step_traffic
+from ..._models.memory_traffic import DraftModel, compute_step_traffic
 from ..rounds import schedule
 from ..statistics import figures
 from . import bandwidth as bandwidths
@@ -123,9 +123,11 @@ def memory_ceilings_by_prompt_kind(document: Mapping[str, Any], samples: Iterabl
     ceilings = {}
     for row in document["steps"]:
         if row["kind"] in by_kind:
-            traffic = StepTraffic(dict(row["parts"]), 0, 1 + row["guessed"])
+            step_bytes = sum(row["parts"].values())
             milliseconds = figures.ms_per_step(by_kind[row["kind"]])
-            ceilings[row["kind"]] = compare_step_with_memory_time(traffic, bandwidth, milliseconds, document["cache"])
+            ceilings[row["kind"]] = compare_step_with_memory_time(
+                step_bytes, bandwidth, milliseconds, document["cache"]
+            )
     return ceilings
 
 

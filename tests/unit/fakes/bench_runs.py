@@ -34,9 +34,9 @@ def fingerprint() -> dict[str, Any]:
 
 def witness(**other: Any) -> dict[str, Any]:
     """Return what the witnesses of a quiet host say."""
-    quiet: dict[str, Any] = {"others": 0.0, "steal": 0.0, "freq_mhz": None, "watts": None, "pages_by_node": {}}
-    energy: dict[str, Any] = {"joules": None, "seconds": None, "power_source": None, "busiest": []}
-    return {**quiet, **energy, "huge_kb": None, "settings_sha256": None, **other}
+    quiet: dict[str, Any] = {"others": 0.0, "steal": 0.0, "freq_mhz": None, "pages_by_node": {}}
+    energy: dict[str, Any] = {"joules": None, "seconds": None, "tokens": None, "power_source": None, "busiest": []}
+    return {**quiet, **energy, "settings_sha256": None, **other}
 
 
 def sample(where: Mapping[str, Any], rate: float, prompt_rate: float, streams: int = 1, **other: Any) -> dict[str, Any]:

@@ -90,21 +90,21 @@ PLAN = {
     #: Setting or candidate -> why its arm was rejected.
     "rejected": {ANY: TEXT},
 }
-#: Activity of the host during a sample. ``others`` is the CPU time of other programs as a share of the CPU time of the
-#: service. ``steal`` is the CPU time that the hypervisor gave to other guests, as a share of the time with work.
-#: ``joules`` and ``seconds`` are the energy and the duration of the whole arm in this round. ``busiest`` are the units
-#: with the most CPU time beside the service, each with its share of the service's CPU time.
+#: Activity of the host during all samples of an arm in a round. ``others`` is the CPU time of other programs on the
+#: cores or the nodes of the instance, as a share of the time of these CPUs. ``busiest`` are up to three units with the
+#: most CPU time beside the service, each with its share of the time of the CPUs on which the instance computes.
+#: ``steal`` is the CPU time that the hypervisor gave to other guests, as a share of the time with work. In ``seconds``
+#: the server generated ``tokens`` and took ``joules``, by counters of the processors or the power meter of the host.
 WITNESS = {
     "others": Nullable(AMOUNT),
     "steal": Nullable(AMOUNT),
     "freq_mhz": Nullable(AMOUNT),
-    "watts": Nullable(AMOUNT),
     "joules": Nullable(AMOUNT),
     "seconds": Nullable(AMOUNT),
+    "tokens": Nullable(WHOLE),
     "power_source": Nullable(text_choice_shape("rapl", "bmc")),
     "busiest": [{"unit": TEXT, "share": AMOUNT}],
     "pages_by_node": {ANY: WHOLE},
-    "huge_kb": Nullable(WHOLE),
     "settings_sha256": Nullable(TEXT),
     ANY: object,
 }

@@ -29,7 +29,9 @@ NEW_IN_SAMPLE = {
     "within_slo": None,
 }
 COMPUTED_IN_SAMPLE = ("output_n", "output_ms", "ttfts_ms")
-NEW_IN_WITNESS = {"joules": None, "seconds": None, "power_source": None, "busiest": []}
+NEW_IN_WITNESS = {"joules": None, "seconds": None, "tokens": None, "power_source": None, "busiest": []}
+#: Schema 1 had watts, which were wrong for rounds in which the counters wrapped, and a size that nothing showed.
+REMOVED_FROM_WITNESS = ("watts", "huge_kb")
 NEW_IN_PLAN = {"objective": "latency", "objectives": ["latency"], "slo": None, "costs": {}}
 NEW_IN_FINGERPRINT = dict.fromkeys(("host", "dimms", "nps", "engine", "model", "quantization"))
 NEW_IN_DOCUMENT = {"minor": MINOR, "collection": None}
@@ -95,7 +97,7 @@ def _upgrade_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
         "ttfts_ms": [],
         "output_n": sample["predicted_n"],
         "output_ms": sample["predicted_ms"],
-        "witness": {**NEW_IN_WITNESS, **sample["witness"]},
+        "witness": _drop_keys({**NEW_IN_WITNESS, **sample["witness"]}, *REMOVED_FROM_WITNESS),
     }
     if sample["streams"] > 1:
         upgraded.update(predicted_n=None, predicted_ms=None)

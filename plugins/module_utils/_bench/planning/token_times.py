@@ -15,6 +15,7 @@ from itertools import cycle, islice
 from ..._errors import TuningError
 from ..documents.run_document import load_document
 from ..load.closed_loop import REQUESTS_PER_STREAM
+from ..statistics.figures import is_plain_sample
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def token_times_of_last_run(folder: str, instance: str) -> TokenTimes | None:
             document = load_document(f"{folder}/{name}")
         except TuningError:
             continue
-        samples = [sample for sample in document["samples"] if sample["streams"] == 1]
+        samples = [sample for sample in document["samples"] if sample["streams"] == 1 and is_plain_sample(sample)]
         prompt_n, prompt_ms, predicted_n, predicted_ms = (
             sum(sample[field] for sample in samples)
             for field in ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")

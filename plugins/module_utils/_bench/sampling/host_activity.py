@@ -42,7 +42,7 @@ class HostReading:
     ``program_seconds`` are of all units of the service and of all other programs; all other fields are of the first
     unit. ``allowed_cpus`` has the CPUs of each thread, and ``main_process`` the number and the start of the oldest
     process. ``tokens`` and ``pending_requests`` are None for a server without counters, and ``metrics_hint`` says how
-    to enable the counters. ``pages`` (kB by node) and ``huge_kb`` are None where the kernel does not report them.
+    to enable the counters. ``pages`` (kB by node) are None where the kernel does not report them.
     """
 
     def __init__(self, fs: KernelFS, units: Sequence[str], models: Iterable[str], clock: Any) -> None:
@@ -65,8 +65,6 @@ class HostReading:
             reason for process_memory in memory for reason in process_memory.missing.values()
         )
         self.pages = _memory_kb_by_node(memory)
-        huge = [sum(process_memory.huge.values()) for process_memory in memory if process_memory.huge is not None]
-        self.huge_kb = sum(huge) // 1024 if len(huge) == len(memory) else None
         self.cycles = cycle_counters.read_cycle_counters(
             fs, sorted({cpu for cpus in self.allowed_cpus.values() for cpu in cpus})
         )
@@ -137,12 +135,10 @@ def activity_between_readings(
         "steal": round(other_programs.stolen_cpu_share(early, late, cpus.cores), 5),
         "busiest": other_programs.find_busiest_units(fs, early, late, seconds, cpus, before.units),
         "freq_mhz": cycle_counters.mean_frequency_mhz(fs, before.cycles, after.cycles),
-        "watts": None,
         "joules": None if energy.joules is None else round(energy.joules, 1),
         "seconds": round(energy.seconds, 3),
         "power_source": energy.source,
         "tokens": tokens,
         "pages_by_node": {str(node): pages[node] for node in sorted(pages)},
-        "huge_kb": after.huge_kb,
         "settings_sha256": settings_sha256,
     }

@@ -128,14 +128,12 @@ def test_the_recorded_activity_of_a_round(scene: Scene) -> None:
         "steal": 0.0,
         "busiest": [],
         "freq_mhz": None,
-        "watts": None,
         "joules": 3600.0,
         "seconds": 10.0,
         "power_source": "rapl",
         "tokens": 288,
         # On each node 512 pages of 4 kB of the model and 128 of the heap; a stack, zeros, and three huge pages.
         "pages_by_node": {"0": 2048 + 512 + 4 + 4, "1": 2048 + 512 + 3 * 2048},
-        "huge_kb": 2048 + 4096 + 4096 + 2048,
         "settings_sha256": "abc",
     }
 
@@ -243,7 +241,7 @@ def test_pages_that_cannot_be_read(scene: Scene) -> None:
     scene.tree.drop("proc/100/numa_maps")
     scene.tree.drop("proc/100/smaps_rollup")
     found = scene.activity(*scene.run())
-    assert (found["pages_by_node"], found["huge_kb"]) == ({}, None)
+    assert found["pages_by_node"] == {}
     (sentence,) = scene.objections(nodes={0})
     assert sentence.startswith(
         "The placement of the service's memory is not known: the nodes of the pages of process 100"

@@ -12,21 +12,17 @@ end of the run the host has its stored settings again, even after an error.
 from __future__ import annotations
 
 import time
-from statistics import stdev
 
 from .._bench import progress
-from .._bench.rounds import measured_rounds, schedule
-from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
+from .._bench.rounds import schedule
 from .._bench.run import Run
 from .._bench.target.measured_instance import find_llama_instance
-from .._bench.verdicts.comparison import HURTS, NOTHING, UNDECIDED
-from .._bench.verdicts.setting_verdicts import TESTED_WORDS, Judgement
 from .._errors import BadRequest, TuningError
 from .._io.store import Store
 from . import removable_options, removable_settings
+from .ablation_rounds import AblationRounds
 from .arm_switch import RestoreFailed
 from .round_runner import (
-    SEARCH_TIME_SHARE,
     error_to_single_line,
     parse_minutes_and_seed,
     refuse_numbers_out_of_range,
@@ -39,9 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
-    from .._bench.load.answer import Sample
     from .._bench.load.request import MeasuringRequest
-    from .._bench.rounds.measured_rounds import Round
     from .._bench.target.measured_instance import MeasuredInstance
     from .._host.host import Host
     from .arm_switch import ArmSwitch, InstanceVariant
@@ -49,11 +43,6 @@ if TYPE_CHECKING:
 
 #: Default of the largest number of rounds of a class.
 ROUNDS = schedule.MAX_ROUNDS
-#: The log ratios of tuned to its twin are noise. Their standard deviation over at least this many rounds doubles the
-#: requests of each arm where it is above this limit, up to this many times the first number of requests.
-NOISE_ROUNDS, MAX_NOISE, MAX_LENGTHENING = 3, 0.01, 8
-#: A write to such an address taints the kernel, so a setting with such an address is removed unless it pays.
-TAINTING_PREFIX = "msr:"
 
 
 class AblationRequest:
@@ -103,7 +92,7 @@ def run_ablation(
             report_step("it tries each setting once")
             rejected = _try_each_removal_once(runner.switch, settings)
             runner.plan.update(arms=_build_arms_of_run(settings, variants.arms, rejected), rejected=rejected)
-            _AblationRounds(runner, options.rounds).measure_all_rounds()
+            AblationRounds(runner, settings, options.rounds).measure_all_rounds()
 
         build_removal = removable_options.make_variant_builder(target, host)
 
@@ -174,101 +163,3 @@ def _try_each_removal_once(switch: ArmSwitch, settings: Sequence[Mapping[str, An
         except TuningError as error:
             rejected[setting["name"]] = error_to_single_line(error)
     return rejected
-
-
-class _AblationRounds:
-    """The rounds of an ablation: those of each class until every setting has a verdict, then the confirmation."""
-
-    def __init__(self, runner: RoundRunner, max_rounds: int) -> None:
-        self.runner = runner
-        self.plan = runner.plan
-        self._max_rounds = max_rounds
-        #: Class -> the number of its rounds when its requests were last doubled.
-        self._rounds_at_doubling: dict[str, int] = {}
-
-    def measure_all_rounds(self) -> None:
-        for setting_class in (schedule.LIVE, schedule.RESTART):
-            while undecided := self._undecided_settings(setting_class):
-                names = schedule.arm_names_of_round(self.plan["arms"], setting_class, undecided)
-                self._measure_round(setting_class, schedule.ABLATION, names)
-        self._confirm_kept_settings()
-
-    def _judge_run(self) -> Judgement:
-        return Judgement(self.runner.run.document)
-
-    def _undecided_settings(self, setting_class: str) -> list[str]:
-        """Return the settings of a class that need another round; none where no other round may begin."""
-        phase = (setting_class, schedule.ABLATION)
-        planned = sum((planned["class"], planned["phase"]) == phase for planned in self.plan["order"])
-        if planned >= self._max_rounds or self.runner.share_of_minutes_spent() > SEARCH_TIME_SHARE:
-            return []
-        judgement = self._judge_run()
-        rounds = [measured for measured in judgement.rounds if (measured.setting_class, measured.phase) == phase]
-        self._double_requests_if_noisy(setting_class, rounds)
-        if measured_rounds.last_rounds_all_discarded(rounds) or (
-            len(rounds) >= MAX_DISCARDED_IN_A_ROW and judgement.faults
-        ):
-            return []
-        return judgement.undecided_settings(setting_class)
-
-    def _double_requests_if_noisy(self, setting_class: str, rounds: Sequence[Round]) -> None:
-        """Double the requests of each arm where tuned and its twin differ too much by chance.
-
-        A round counts once however long it is, so longer rounds do not outweigh the rounds before; they only have less
-        noise.
-        """
-        recent = rounds[self._rounds_at_doubling.get(setting_class, 0) :]
-        noise = measured_rounds.log_ratios_of_counting_rounds(recent, schedule.AGAIN, measured_rounds.ONE_STREAM)
-        most = MAX_LENGTHENING * schedule.REPETITIONS[setting_class].requests
-        if len(noise) >= NOISE_ROUNDS and stdev(noise) > MAX_NOISE and self.runner.requests[setting_class] < most:
-            self.runner.requests[setting_class] *= 2
-            self._rounds_at_doubling[setting_class] = len(rounds)
-
-    def _confirm_kept_settings(self) -> None:
-        """Compare the kept settings with stock and tuned in new rounds, if any setting was measured."""
-        judgement = self._judge_run()
-        if judgement.faults or not any(verdict.word in TESTED_WORDS for verdict in judgement.verdicts):
-            return
-        arms = {arm["without"]: arm for arm in self.plan["arms"] if arm["without"]}
-        removed = [
-            arms[verdict.knob]
-            for verdict in judgement.verdicts
-            if verdict.knob in arms and _should_leave_out_of_kept(verdict.word, arms[verdict.knob])
-        ]
-        setting_class = next(arm["class"] for arm in self.plan["arms"] if arm["name"] == schedule.STOCK)
-        names = [schedule.STOCK, schedule.TUNED]
-        if removed:
-            self.plan["arms"].append(schedule.build_kept_arm(removed, setting_class))
-            names.append(schedule.KEPT)
-        for tries in range(1, 3 * schedule.CONFIRMATION_ROUNDS + 1):
-            if self.runner.share_of_minutes_spent() >= 1:
-                return
-            self._measure_round(setting_class, schedule.CONFIRMATION, names)
-            rounds = [measured for measured in self._judge_run().rounds if measured.phase == schedule.CONFIRMATION]
-            counting = sum(not measured.discard_reason for measured in rounds)
-            if counting >= schedule.CONFIRMATION_ROUNDS or (tries >= MAX_DISCARDED_IN_A_ROW and not counting):
-                return
-
-    def _measure_round(self, setting_class: str, phase: str, names: Sequence[str]) -> None:
-        self._reject_ineffective_speculation(self.runner.measure_round(setting_class, phase, names))
-        self.runner.run.save()
-
-    def _reject_ineffective_speculation(self, samples: Collection[Sample]) -> None:
-        """Reject the arm without speculation where it drafts tokens, or where tuned drafts no tokens."""
-        speculation = removable_options.SPECULATION
-        name = schedule.removal_arm_name(speculation)
-        drafted = {
-            arm: sum(sample["drafted"] for sample in samples if sample["arm"] == arm) for arm in (name, schedule.TUNED)
-        }
-        if not any(sample["arm"] == name for sample in samples):
-            return
-        if drafted[name]:
-            self.runner.reject(speculation, f"{drafted[name]} tokens were guessed without it")
-        elif not drafted[schedule.TUNED]:
-            self.runner.reject(speculation, "nothing is guessed with it in these prompts, so nothing is left out")
-
-
-def _should_leave_out_of_kept(verdict_word: str, arm: Mapping[str, Any]) -> bool:
-    """Return whether ``kept`` lacks a setting: one that hurts, or one that taints the kernel without a gain."""
-    taints = any(address.startswith(TAINTING_PREFIX) for address in arm["settings"])
-    return verdict_word == HURTS or (taints and verdict_word in (NOTHING, UNDECIDED))

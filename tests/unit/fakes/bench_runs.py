@@ -143,7 +143,7 @@ class Bench:
         luck = self.draw.gauss(0, self.start_noise)
         self.starts += row["restart"]
         for arm in row["arms"]:
-            if not schedule.REPETITIONS[self.unit].restart_every:
+            if not schedule.REPETITIONS[self.unit].shares_start:
                 self.starts += 1
                 luck = self.draw.gauss(0, self.start_noise)
             fresh = self.draw.gauss(0, self.noise)

@@ -17,16 +17,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+#: The shortest seconds that costs may have, so that costs can be divided by each other.
+SHORTEST_S = 0.001
+
+
 class Costs:
     """Seconds of a start with its warm-up, and of one pass."""
 
     def __init__(self, start_s: float, pass_s: float) -> None:
-        self.start_s = start_s
-        self.pass_s = pass_s
+        self.start_s = max(SHORTEST_S, start_s)
+        self.pass_s = max(SHORTEST_S, pass_s)
 
     def round_seconds(self, setting_class: str, arms: int, passes: int = 1) -> float:
         """Return the seconds of a round with a number of arms, each of which is sent all prompts ``passes`` times."""
-        starts = 1 if schedule.REPETITIONS[setting_class].restart_every else arms
+        starts = 1 if schedule.REPETITIONS[setting_class].shares_start else arms
         return starts * self.start_s + arms * passes * self.pass_s
 
     def to_plan(self) -> dict[str, float]:

@@ -40,7 +40,7 @@ class Noise:
 
         Arms that share a start share the chance of that start, which their ratio does not have.
         """
-        if schedule.REPETITIONS[setting_class].restart_every:
+        if schedule.REPETITIONS[setting_class].shares_start:
             return self.pass_sd * math.sqrt(2 / passes)
         return self.value_sd(passes) * math.sqrt(2)
 

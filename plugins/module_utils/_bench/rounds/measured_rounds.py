@@ -155,7 +155,7 @@ def _wrong_server_start_reason(
 
     ``started`` maps each start to the first round and arm that used it, and gets the starts of this round.
     """
-    shared = schedule.REPETITIONS[measured.setting_class].restart_every > 0
+    shared = schedule.REPETITIONS[measured.setting_class].shares_start
     if shared and len({sample["start"] for sample in samples}) > 1:
         return "the server was started again within the round"
     for sample in samples:

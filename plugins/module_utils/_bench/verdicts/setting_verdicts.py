@@ -17,8 +17,18 @@ import math
 
 from ..rounds import measured_rounds, schedule
 from . import soundness, variant_verdicts
-from .comparison import HURTS, NOTHING, PAYS, UNDECIDED, DecisionRule, compare_anchor_with_arm, format_metric_name
+from .comparison import (
+    HURTS,
+    NOTHING,
+    PAYS,
+    UNDECIDED,
+    DecisionRule,
+    compare_anchor_with_arm,
+    format_interval,
+    format_metric_name,
+)
 from .confirmation import Confirmation
+from .screened_effects import ScreenedEffects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..rounds.measured_rounds import Round
+    from ..statistics.confidence_interval import Interval
     from .comparison import Comparison
 
 UNTESTED, REJECTED = "not tested", "rejected"
@@ -58,7 +69,7 @@ class Judgement:
         plan = document["plan"]
         arms = {arm["name"]: arm for arm in plan["arms"]}
         knobs = [arm for arm in plan["arms"] if arm["without"] is not None]
-        compared = sum(name not in (schedule.TUNED, schedule.KEPT) for name in arms)
+        compared = schedule.count_compared_arms(plan["arms"])
         rules = {
             setting_class: DecisionRule(plan["alpha"] / compared, math.log1p(plan["zone"]), rule.least)
             for setting_class, rule in schedule.REPETITIONS.items()
@@ -89,6 +100,10 @@ class Judgement:
             for arm in knobs
         ]
         self.verdicts += [Verdict(name, "", UNTESTED, reason) for name, reason in sorted(plan["untested"].items())]
+        #: The effects that the screening estimates, by setting, as log ratios.
+        self.screened = ScreenedEffects(self.rounds, arms, plan["alpha"] / compared).intervals
+        for verdict in self.verdicts:
+            _settle_by_screening(verdict, self.screened.get(verdict.knob), math.log1p(plan["zone"]))
         self.faults = soundness.find_soundness_faults(document, self.rounds, self.twins)
         for verdict in self.verdicts if self.faults else ():
             if verdict.word in TESTED_WORDS:
@@ -134,6 +149,13 @@ class Judgement:
     def settings_proven_to_help_or_hurt(self) -> list[str]:
         """Return the settings that are proven to pay or to hurt."""
         return [verdict.knob for verdict in self.verdicts if verdict.word in (PAYS, HURTS)]
+
+
+def _settle_by_screening(verdict: Verdict, screened: Interval | None, zone: float) -> None:
+    """Set the verdict of an undecided setting to nothing where its effect in the screening lies in the zone."""
+    if verdict.word in (UNTESTED, UNDECIDED) and screened and -zone <= screened.low and screened.high <= zone:
+        verdict.word, verdict.needs_rounds = NOTHING, False
+        verdict.reason = f"by the screening: {format_interval(screened)}"
 
 
 def _judge_setting(arm: Mapping[str, Any], rounds: Sequence[Round], rule: DecisionRule) -> Verdict:

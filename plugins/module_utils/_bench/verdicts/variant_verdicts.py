@@ -73,7 +73,7 @@ class VariantVerdict:
 def judge_variants(document: Mapping[str, Any], rounds: Sequence[Round], is_sound: bool) -> list[VariantVerdict]:
     """Return the verdicts on the variants of a validated document, in the order of its plan."""
     plan = document["plan"]
-    compared = sum(arm["name"] not in (schedule.TUNED, schedule.KEPT) for arm in plan["arms"])
+    compared = schedule.count_compared_arms(plan["arms"])
     fitting = [
         measured
         for measured in rounds

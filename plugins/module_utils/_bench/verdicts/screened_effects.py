@@ -1,0 +1,56 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The effects of settings that a screening estimates; they choose what is raced, and prove no gain.
+
+An effect is the mean over arms that have about half of all other settings, so a race may show another effect: beside
+all other settings. An effect within the zone of no effect is settled, because every pair that pays only together shows
+half of its gain in the effect of each of the two.
+"""
+
+from __future__ import annotations
+
+from ..rounds import measured_rounds, schedule
+from ..statistics.confidence_interval import Interval
+from ..statistics.regression import estimate_effects, student_quantile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ..rounds.measured_rounds import Key, Round
+    from ..statistics.regression import EffectEstimate
+
+
+class ScreenedEffects:
+    """The estimated effects of all settings of a screening by name, and their regression; None without enough arms."""
+
+    def __init__(
+        self,
+        rounds: Sequence[Round],
+        arms: Mapping[str, Mapping[str, Any]],
+        alpha: float,
+        key: Key = measured_rounds.ONE_STREAM,
+    ) -> None:
+        """Estimate from the counting rounds of a screening; ``arms`` are the arms of the plan by name.
+
+        ``alpha`` is the probability that an interval misses the effect.
+        """
+        measured = [
+            (r.number, arms[name]["removed"], levels[key])
+            for r in rounds
+            if r.phase == schedule.SCREENING and not r.discard_reason
+            for name, levels in r.levels.items()
+            if key in levels
+        ]
+        names = list(dict.fromkeys(name for dummy, removed, dummy in measured for name in removed))
+        rows = [[float(name not in removed) for name in names] for dummy, removed, dummy in measured]
+        self.regression: EffectEstimate | None = estimate_effects(
+            rows, [level for dummy, dummy, level in measured], [block for block, dummy, dummy in measured]
+        )
+        self.intervals: dict[str, Interval] = {}
+        if self.regression:
+            width = student_quantile(1 - alpha / 2, self.regression.degrees)
+            for name, effect, error in zip(names, self.regression.effects, self.regression.errors):
+                self.intervals[name] = Interval(effect, width * error, len(measured))

@@ -31,6 +31,12 @@ LOOKS = {
     schedule.RUNNING: ("tuned", "circle"),
 }
 OTHER_LOOK = ("other", "dot")
+#: Curve that is no arm -> its CSS class and its shape.
+LOOKS_OF_CURVES = {
+    "decoding": ("tuned", "circle"),
+    "ceiling of memory": ("stock", "square"),
+    "reading prompts": ("kept", "diamond"),
+}
 #: Shape -> its SVG path around the origin.
 SHAPES = {
     "square": "M-4 -4h8v8h-8z",
@@ -164,11 +170,16 @@ def css_class_and_shape_of_arm(arm: str) -> tuple[str, str]:
     return LOOKS.get(arm, OTHER_LOOK)
 
 
+def look_of_curve(name: str) -> tuple[str, str]:
+    """Return the CSS class and the shape of a curve; curves that are no arms have the looks of stock and tuned."""
+    return LOOKS_OF_CURVES.get(name) or css_class_and_shape_of_arm(name)
+
+
 def svg_legend(meanings: Mapping[str, str]) -> Html:
     """Return the legend of arms with their meanings; arms that look the same share the entry of the first of them."""
     entries: dict[tuple[str, str], str] = {}
     for arm, meaning in meanings.items():
-        look = css_class_and_shape_of_arm(arm)
+        look = look_of_curve(arm)
         entries.setdefault(look, "other arms" if look == OTHER_LOOK else f"{arm}{f': {meaning}' if meaning else ''}")
     return element("p", *(_legend_entry(*look, name) for look, name in entries.items()), class_="legend")
 

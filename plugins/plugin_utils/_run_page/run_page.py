@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.report_model import Report
 
 #: Key of a section -> the function that yields its charts.
-CHARTS = {"streams": speed_charts.streams_charts}
+CHARTS = {"streams": speed_charts.streams_charts, "depth": speed_charts.depth_charts}
 
 
 def render_run_page(data: object) -> str:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.load_sections import samples_by_depth
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.shown_run import mean_tokens_per_second
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.statistics.figures import figures_of_samples
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import drawing as draw
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     Point = tuple[float, float]
 
 TOP, BOTTOM = 12, 240
+#: The curves of the charts by depth.
+DECODE, CEILING, PREFILL = "decoding", "ceiling of memory", "reading prompts"
 
 
 def streams_charts(run: ShownRun) -> Iterator[Html]:
@@ -38,6 +42,24 @@ def streams_charts(run: ShownRun) -> Iterator[Html]:
     yield curve_chart("Tokens per second by the number of streams", curves, labels, "streams")
 
 
+def depth_charts(run: ShownRun) -> Iterator[Html]:
+    """Yield the charts of decoding, beside its ceiling, and of prefill by the depth of the context."""
+    decode: dict[str, list[Point]] = {DECODE: [], CEILING: []}
+    prefill: dict[str, list[Point]] = {PREFILL: []}
+    for depth, samples in samples_by_depth(run).items():
+        figures = figures_of_samples(samples)
+        values = ((decode, DECODE, figures["decode"]), (decode, CEILING, run.decode_ceiling(samples)))
+        for curves, name, value in (*values, (prefill, PREFILL, figures["prefill"])):
+            if value is not None:
+                curves[name].append((depth, value))
+    for curves in (decode, prefill):
+        shown = {name: curve for name, curve in curves.items() if curve}
+        if shown:
+            ticks = [(x, f"{x / 1024:g}k" if x else "0") for x, dummy in max(shown.values(), key=len)]
+            yield draw.svg_legend(dict.fromkeys(shown, ""))
+            yield curve_chart(f"{next(iter(shown))} by the depth of the context", shown, ticks, "tokens of context")
+
+
 def curve_chart(
     label: str, curves: Mapping[str, Sequence[Point]], ticks: Sequence[tuple[float, str]], unit: str
 ) -> Html:
@@ -48,7 +70,7 @@ def curve_chart(
     parts = draw.svg_axes(across, up, ticks)
     parts.append(draw.svg_text(0.96, BOTTOM + 34, unit, "end"))
     for arm, curve in curves.items():
-        kind, shape = draw.css_class_and_shape_of_arm(arm)
+        kind, shape = draw.look_of_curve(arm)
         spots = [(across.place(x), up.place(y)) for x, y in curve]
         marks = draw.svg_curve(spots, "range")
         for (x, y), spot in zip(curve, spots):

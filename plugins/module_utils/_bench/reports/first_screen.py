@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from ..memory import instance_memory
 from ..rounds import measured_rounds
 from ..statistics.figures import percentile
 from .report_model import Figure
@@ -14,10 +13,9 @@ from .wording import count_with_noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from ..memory.ceiling import Ceiling
     from .shown_run import ShownRun
 
 #: Objective -> what it is measured by.
@@ -59,7 +57,7 @@ def list_figures(run: ShownRun) -> Iterator[Figure]:
     first = percentile([sample["ttft_ms"] for sample in samples if sample["ttft_ms"] is not None], 50)
     if first is not None:
         yield Figure("first token", f"{first:.0f} ms", "; ".join(_texts(["median of one stream", mark])))
-    share = _share_of_ceiling(instance_memory.memory_ceilings_by_prompt_kind(run.data, samples), run.data["cache"])
+    share = run.share_of_ceiling(samples)
     if share is not None:
         yield Figure("ceiling", f"{100 * share:.0f} %", "of the speed that reading the memory allows")
     watts, tokens_per_joule = run.power_and_tokens_per_joule(arm, rounds)
@@ -84,16 +82,6 @@ def format_provenance(run: ShownRun) -> str:
     return f"{data['id']} of {data['started']}, seed {data['seed']}; {rounds}; " + count_with_noun(
         len(data["samples"]), "sample"
     )
-
-
-def _share_of_ceiling(ceilings: Mapping[str, Ceiling], cache: int) -> float | None:
-    """Return the memory time of a step of each kind over the whole time of these steps.
-
-    None without ceilings, and where the ``cache`` holds what a step reads, so that memory is no limit.
-    """
-    limited = [ceiling for ceiling in ceilings.values() if ceiling.memory_ms is not None and ceiling.bytes > cache]
-    memory_ms = sum(ceiling.memory_ms or 0.0 for ceiling in limited)
-    return memory_ms / sum(ceiling.step_ms for ceiling in limited) if limited else None
 
 
 def _model_file_name(arguments: list[str]) -> str:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from .report_model import Section
 
+#: The beginning of the remark of a run whose time did not settle all that it was asked.
+NOT_ENOUGH_TIME = "Not enough time"
+
 
 def render_run_report(document: Mapping[str, Any]) -> str:
     """Return the report of a validated document as text for a terminal."""
@@ -62,11 +65,12 @@ def build_run_report(run: ShownRun) -> Report:
         report = Report(run.title, benchmark_headline(run))
         report.steps += benchmark_steps(run)
     if run.rounds and not run.counts:
-        report.alerts.append("No round counts, and this proves nothing. Every figure below is of discarded rounds.")
+        report.alerts.insert(0, "No round counts, and this proves nothing. Every figure below is of discarded rounds.")
     report.faults += run.faults
     report.facts += list_facts(run)
     report.figures += list_figures(run)
     report.provenance = format_provenance(run)
-    report.remarks += run.data["remarks"]
+    for remark in run.data["remarks"]:
+        (report.alerts if remark.startswith(NOT_ENOUGH_TIME) else report.remarks).append(remark)
     report.sections += [*sections, *speed_sections(run), *by_metric, *discarded_rounds_section(run)]
     return report

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 
+from ..memory import instance_memory
 from ..rounds import measured_rounds, schedule
 from ..statistics import energy_figures
 from ..statistics.confidence_interval import mean
-from ..statistics.figures import is_plain_sample
+from ..statistics.figures import figures_of_samples, is_plain_sample
 from ..verdicts.setting_verdicts import Judgement
 from ..verdicts.tuning_result import TuningResult
 
@@ -130,6 +131,25 @@ class ShownRun:
             and sample["round"] in numbers
             and kind in ("", sample["kind"])
         ]
+
+    def decode_ceiling(self, samples: Sequence[Sample]) -> float | None:
+        """Return the decoded tokens per second of samples of one stream if a step only read its bytes from memory.
+
+        None without ceilings, and where the L3 caches hold what a step reads.
+        """
+        share = self.share_of_ceiling(samples)
+        rate = figures_of_samples(samples)["decode"]
+        return rate / share if share and rate else None
+
+    def share_of_ceiling(self, samples: Sequence[Sample]) -> float | None:
+        """Return the memory time of steps of samples of one stream over the whole time of these steps.
+
+        None without ceilings, and where the L3 caches hold what a step reads, so that memory is no limit.
+        """
+        ceilings = instance_memory.memory_ceilings_by_prompt_kind(self.data, samples).values()
+        limited = [one for one in ceilings if one.memory_ms is not None and one.bytes > self.data["cache"]]
+        memory_ms = sum(one.memory_ms or 0.0 for one in limited)
+        return memory_ms / sum(one.step_ms for one in limited) if limited else None
 
     def power_and_tokens_per_joule(
         self, arm: str, rounds: Sequence[measured_rounds.Round]

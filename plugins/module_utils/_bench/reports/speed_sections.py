@@ -9,6 +9,7 @@ from ..memory import instance_memory
 from ..rounds import measured_rounds
 from ..statistics.figures import figures_of_samples
 from .first_screen import unlike_remarks
+from .load_sections import load_sections
 from .report_model import NUMBER, Column, Section, Table
 from .shown_run import mean_tokens_per_second
 
@@ -45,6 +46,7 @@ def speed_sections(run: ShownRun) -> Iterator[Section]:
     mark = "" if run.counts else ", discarded: they prove nothing"
     yield from _figures_section(run, mark)
     yield from _streams_section(run, mark)
+    yield from load_sections(run, mark)
     yield from _ceiling_section(run, mark)
     yield from _energy_section(run, mark)
 

@@ -81,6 +81,26 @@ def benchmark(rounds: int = 6) -> dict[str, Any]:
     return bench.data
 
 
+def loads() -> dict[str, Any]:
+    """Return a benchmark with two depths of context, second turns, arrivals at a rate, and energy."""
+    data = benchmark(2)
+    plain = [one for one in data["samples"] if one["streams"] == 1]
+    data["plan"]["slo"] = {"first_ms": 2000, "per_token_ms": 100}
+    for depth in (4096, 16384):
+        data["samples"] += [_changed(one, 1 + depth / 16384, depth=depth) for one in plain]
+    data["samples"] += [_changed(one, 0.1, turn=2, depth=600, prompt_n=40) for one in plain]
+    data["samples"] += [_changed(one, 2.0, rate=0.5, streams=3, within_slo=0.75) for one in plain]
+    for one in data["samples"]:
+        one["witness"].update(joules=3600.0, seconds=10.0, power_source="bmc", tokens=1800)
+    return data
+
+
+def _changed(sample: dict[str, Any], factor: float, **other: Any) -> dict[str, Any]:
+    """Return a copy of a sample whose times are longer by a factor."""
+    times = {name: sample[name] * factor for name in ("prompt_ms", "predicted_ms", "output_ms", "ttft_ms")}
+    return {**sample, **times, "ttfts_ms": [times["ttft_ms"]], "witness": dict(sample["witness"]), **other}
+
+
 def tuning() -> dict[str, Any]:
     """Return a tuning of three candidates: a better one, which is confirmed, a worse one, and one that cannot be."""
     bench = Bench(3, {"threads": -0.1, "ubatch": 0.1}, schedule.RESTART, noise=0.004, requests=3)

@@ -93,7 +93,7 @@ def test_the_page_has_the_results_of_the_engine() -> None:
 
 def test_text_and_page_have_the_same_tables() -> None:
     """Both are made of one report: each cell of the page is in the text."""
-    for make in (documents.ablation, documents.tuning, documents.benchmark):
+    for make in (documents.ablation, documents.tuning, documents.benchmark, documents.loads):
         data = make()
         page, text = run_page.render_run_page(data), render_run_report(data)
         for title in Reader(page).titles:
@@ -257,6 +257,28 @@ def test_a_run_of_which_no_round_counts_shows_its_figures_as_discarded() -> None
     page = run_page.render_run_page(data)
     assert Reader(page).titles[0] == "Figures, discarded: they prove nothing"
     assert "No round counts, and this proves nothing." in page and "29.8 tokens/s" in page
+
+
+def test_other_loads_than_plain_requests_have_their_own_sections() -> None:
+    """Plain figures do not change by them; each depth has a point on both curves, and the ceiling only where known."""
+    page = run_page.render_run_page(documents.loads())
+    depth, turns, arrivals = (
+        "Speed by depth of the context",
+        "The second turn of a chat",
+        "Requests that arrive at a rate",
+    )
+    assert Reader(page).titles == [FIGURES, STREAMS, depth, turns, arrivals, MEASURED, NEXT]
+    assert rows(page, FIGURES) == rows(run_page.render_run_page(documents.benchmark(2)), FIGURES)
+    table = rows(page, depth)
+    assert [row[0] for row in table] == ["0", "4096", "16384"]
+    decode, prefill = ([float(row[at]) for row in table] for at in (1, 2))
+    assert decode[2] == pytest.approx(decode[0] / 2, abs=0.1) and prefill == sorted(prefill, reverse=True)
+    assert len(marks(section(page, depth))) == 6 and "ceiling of memory</span>" not in page
+    for kind, cached, first, second in rows(page, turns):
+        assert cached == "600" and float(second) == pytest.approx(float(first) / 10, abs=0.1), kind
+    (arrival,) = rows(page, arrivals)
+    assert arrival[:2] == ["0.5/s", "3"] and arrival[-1] == "75 %"
+    assert "360 W" in page and "0.5 tokens per joule" in page
 
 
 def test_every_sample_is_on_the_run_chart_and_void_ones_say_why() -> None:

@@ -129,6 +129,16 @@ def test_a_run_of_which_no_round_counts_shows_its_figures_as_discarded(run: Benc
     assert "\nFigures, discarded: they prove nothing:\n" in text
 
 
+def test_a_run_without_enough_time_says_so_first(run: Bench) -> None:
+    short = copy.deepcopy(run.data)
+    shortage = "Not enough time for governor: about 30 more minutes probably settle it."
+    short["remarks"] += ["The server was warm.", shortage]
+    lines = render_run_report(short).splitlines()
+    assert lines[0] == shortage
+    assert lines[1].startswith("Ablation of chat: 30 % faster") and lines.count(lines[0]) == 1
+    assert "The server was warm." in lines
+
+
 def test_before_the_confirmation_there_is_no_headline() -> None:
     bench = Bench(11, {"threads": 0.3})
     start = "Ablation of chat: not confirmed: 0 of 10 fresh rounds of what is kept against stock.\n"

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import b
 
 pytestmark = pytest.mark.slow
 
-PLAYBOOK = "playbooks/analyse.yml"
+ROOT, PLAYBOOK = Path(__file__).parents[2], "playbooks/analyse.yml"
 
 
 def run_analysis(run: Callable[..., str], *words: str, check: bool = False) -> str:
@@ -47,12 +48,21 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     assert metrics.read_text() == run_metrics.render_run_metrics(data, "there")
 
 
+def test_relative_paths_begin_where_it_is_run_and_a_compressed_file_is_read(
+    run: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "run.json.gz").write_bytes(gzip.compress(json.dumps(bench_documents.ablation()).encode()))
+    words = ["-e", "epyc_analyse_file=run.json.gz", "-e", "epyc_analyse_page=run.html"]
+    run("ansible-playbook", "-i", "localhost,", str(ROOT / PLAYBOOK), *words, cwd=tmp_path)
+    assert (tmp_path / "run.html").read_text() == run_page.render_run_page(bench_documents.ablation())
+
+
 def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{}")
     cases = {
         (): "Say with epyc_analyse_file which run",
-        (f"epyc_analyse_file={bad}",): "This is no document of a run: schema is missing",
+        (f"epyc_analyse_file={bad}",): f"{bad} is no document of a run: schema is missing",
         (
             f"epyc_analyse_file={bad}",
             "epyc_analyse_page=",

@@ -1,15 +1,17 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command ``sovereign-epyc bench``, which runs a benchmark on the host without a controller.
+"""The command ``sovereign-epyc bench``, which runs a benchmark on the host without a controller, or compares runs.
 
-Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured.
+Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured. Of a comparison: 0 without a
+loss, 2 with a proven or clear loss, 1 where nothing could be compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 
 from .._errors import BadRequest, TuningError
@@ -45,6 +47,8 @@ def main(arguments: Sequence[str]) -> int:
     """Measure an instance of this host, print its report, and return the exit code."""
     try:
         given = vars(_build_argument_parser().parse_args(list(arguments)))
+        if given["compare"]:
+            return _compare_runs(given["compare"], given["json"])
         _require_version_of_host_tool()
         store = Store(read_only=True)
         host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
@@ -71,6 +75,23 @@ def main(arguments: Sequence[str]) -> int:
     )
     sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
     return 0 if BenchmarkResult(document).counts else 2
+
+
+def _compare_runs(paths: Sequence[str], as_json: bool) -> int:
+    """Compare the runs in these files, print the comparison, and return the exit code."""
+    from .compare.comparison_report import render_comparison_report
+    from .compare.run_comparison import RunComparison
+    from .documents.run_document import load_document
+
+    names = [os.path.basename(path).partition(".json")[0] for path in paths]
+    comparison = RunComparison([load_document(path) for path in paths], names)
+    text = (
+        json.dumps(comparison.to_dict(), indent=1, sort_keys=True) + "\n"
+        if as_json
+        else escape_lines(render_comparison_report(comparison))
+    )
+    sys.stdout.write(text)
+    return comparison.exit_code
 
 
 def _require_version_of_host_tool() -> None:
@@ -106,10 +127,27 @@ def _build_argument_parser() -> _BadRequestParser:
         type=_split_at_commas,
         help="only prompts of these kinds: prose, code_edit, summary",
     )
-    add("--prompts", metavar="FILE", help="prompts of your own, each line a JSON object with 'text'")
+    add(
+        "--prompts",
+        metavar="FILE",
+        type=os.path.abspath,
+        help="prompts of your own, each line a JSON object with 'text'",
+    )
     add("--tokens", metavar="N", help=f"tokens of an answer, {DEFAULT_TOKENS} by default")
     add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {ANSWER_TIMEOUT} by default")
-    add("--output", metavar="FILE", help=f"file for the document of the run; by default a new one in {FOLDER}")
+    add(
+        "--output",
+        metavar="FILE",
+        type=os.path.abspath,
+        help=f"file for the document of the run; by default a new one in {FOLDER}",
+    )
+    add(
+        "--compare",
+        metavar="RUN",
+        nargs="+",
+        type=os.path.abspath,
+        help="measure nothing, and compare the runs in these files with the first one; one run with arms is enough",
+    )
     add("--stop", action="store_true", help="end the run that measures on this host, and put everything back")
     add("--json", action="store_true", help="print the document of the run, not its report")
     return parser

@@ -128,7 +128,7 @@ def _metrics_of_variant(rounds: Sequence[Round], name: str) -> list[Key]:
         for key in measured.levels.get(arm, {})
     }
     one_stream = [measured_rounds.ONE_STREAM, (measured_rounds.PREFILL, "", 1)]
-    several = sorted(key for key in present if key[0] == measured_rounds.DECODE and not key[1] and key[2] > 1)
+    several = sorted(key for key in present if key[0] == measured_rounds.OUTPUT and not key[1] and key[2] > 1)
     return [key for key in (*one_stream, *several) if key in present]
 
 

@@ -55,7 +55,7 @@ def with_variants(steal: float = 0.0) -> dict[str, Any]:
     document = json.loads(text)
     for arm in document["plan"]["arms"]:
         if arm["without"]:
-            arm.update(without=None, settings={}, options={"binary": arm["name"]})
+            arm.update(without=None, removed=[], settings={}, options={"binary": arm["name"]})
     document["fingerprint"]["engine_build"] = "b11434-abc"
     return run_document.validate_document(document)
 
@@ -71,7 +71,14 @@ def compare(*documents: dict[str, Any]) -> tuple[RunComparison, dict[str, str], 
 def test_equal_runs_have_no_loss_and_are_not_paired() -> None:
     compared, words, report = compare(changed(), changed())
     assert compared.exit_code == 0 and set(words.values()) == {"no clear difference"}
-    assert {"decode", "prefill", "first token"} < set(words) and any("4 streams" in name for name in words)
+    assert set(words) == {
+        "decode",
+        "prefill",
+        "first token",
+        "output, 1 stream",
+        "output, 2 streams",
+        "output, 4 streams",
+    }
     assert "Nothing that is known differs" in report and "not paired" in report and "epyc_ablation_arms" in report
     assert not any(figure.is_paired for figure in compared.figures)
 
@@ -88,6 +95,23 @@ def test_a_first_text_that_comes_later_is_a_loss_too() -> None:
     assert words["first token"] == "clear loss" and compared.exit_code == 2
     (figure,) = (one for one in compared.figures if one.name == "first token")
     assert figure.old and figure.new and figure.new > figure.old and figure.ratio == pytest.approx(1 / 1.5)
+
+
+def test_depths_second_turns_rates_and_energy_are_compared_too() -> None:
+    def add(document: dict[str, Any], factor: float) -> dict[str, Any]:
+        for sample in [one for one in document["samples"] if one["streams"] == 1 and one["kind"] == "prose"]:
+            deep = {**sample, "depth": 4096, "predicted_ms": sample["predicted_ms"] * factor}
+            second = {**sample, "turn": 2, "depth": 200, "ttft_ms": 50.0 * factor}
+            arrivals = {**sample, "rate": 0.5, "streams": 4, "within_slo": 0.9 / factor}
+            document["samples"] += [deep, second, arrivals]
+        for sample in document["samples"]:
+            sample["witness"].update(joules=5000.0 * factor, seconds=20.0)
+        return run_document.validate_document(document)
+
+    compared, words, dummy = compare(add(changed(), 1.0), add(changed(), 1.2))
+    lost = {"decode, depth 4096", "first token, second turn", "within limits, 0.5/s", "tokens per joule"}
+    assert {name for name, word in words.items() if word == "clear loss"} == lost and compared.exit_code == 2
+    assert words["prefill, depth 4096"] == "no clear difference" == words["decode"]
 
 
 def test_a_difference_that_another_start_may_make_is_not_clear() -> None:

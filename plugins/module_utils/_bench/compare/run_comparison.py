@@ -66,6 +66,10 @@ class ComparedFigure:
         return self.word in (LOSS, PROVEN_LOSS)
 
     @property
+    def is_gain(self) -> bool:
+        return self.word in (GAIN, PROVEN_GAIN)
+
+    @property
     def is_judged(self) -> bool:
         """Whether the figures could be compared at all."""
         return self.word not in (TOO_FEW_ROUNDS, OTHER_PROMPTS, NOT_SOUND)

@@ -65,6 +65,8 @@ def compare(*documents: dict[str, Any]) -> tuple[RunComparison, dict[str, str], 
     compared = RunComparison(documents, ["old", "new", "newer"][: len(documents)])
     report = render_comparison_report(compared)
     assert all(len(line) <= 100 for line in report.splitlines())
+    assert report.startswith("Comparison: ")
+    report = report[len("Comparison: ") :]
     return compared, {figure.name: figure.word for figure in compared.figures}, " ".join(report.split())
 
 
@@ -212,7 +214,7 @@ def test_the_command_compares_files_of_the_folder_in_which_it_is_run(
     for name, document in (("old.json", changed()), ("new.json", changed(slower(1.1)))):
         run_document.save_document(name, document)
     assert command_line.main(["--compare", "old.json", "new.json"]) == 2
-    assert capsys.readouterr().out.startswith("Worse: new: decode 0.91 (clear loss).")
+    assert capsys.readouterr().out.startswith("Comparison: Worse: new: decode 0.91 (clear loss).")
     assert command_line.main(["--compare", "new.json", "old.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["headline"] == "No loss is proven or clear."
     assert command_line.main(["--compare", "old.json", "missing.json"]) == 1

@@ -24,8 +24,8 @@ section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line
 section h2 { margin: 0; } section ul { margin: .3rem 0; padding-left: 1.2rem; }
 section table { width: auto; min-width: min(100%, 24rem); margin: .5rem 0; }
 section td, section th { text-align: left; }
-section tbody th:first-child, section thead th:first-child { width: auto; min-width: 5.5rem; font-weight: 600; position: sticky; left: 0;
-  background: var(--ground); z-index: 1; }
+section tbody th:first-child, section thead th:first-child { width: auto; min-width: 5.5rem; font-weight: 600;
+  position: sticky; left: 0; background: var(--ground); z-index: 1; }
 section td.note { min-width: 12rem; max-width: 34rem; overflow-wrap: break-word; }
 section td.number, section th.number { text-align: right; font-variant-numeric: tabular-nums; }
 section td.number { white-space: nowrap; } section thead th { vertical-align: bottom; }

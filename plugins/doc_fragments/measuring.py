@@ -20,14 +20,14 @@ attributes:
     details: Each run measures again, and writes its own file.
 options:
   kinds:
-    description: Only the prompts of these kinds, C(prose), C(code_edit) and C(summary).
+    description: Only the prompts of these kinds, C(prose), C(code_edit) and C(summary), or those of your own prompts.
     type: list
     elements: str
   prompts:
     description:
       - A file on the host with your own prompts, which replace the built-in ones. Each line is a JSON object with
         C(text), and optionally C(output_length), the number of tokens to generate. It is the single-turn format of
-        AIPerf.
+        AIPerf. A line may also have a C(kind), under which the results of its prompt are shown; the default is C(user).
     type: path
   tokens:
     description: The number of tokens to generate for each prompt.

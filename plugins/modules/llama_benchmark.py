@@ -35,9 +35,47 @@ options:
     type: int
     default: 5
   streams:
-    description: The numbers of parallel streams to measure beside a single one. By default only the number of slots.
+    description:
+      - The numbers of parallel streams to measure beside a single one. By default only the number of slots.
+      - With more streams than slots requests wait for a slot, so that the time to first token has the time of waiting.
     type: list
     elements: int
+  depths:
+    description:
+      - Numbers of tokens of context before each prompt. The context is read once and then taken from the prefix cache,
+        so that decoding and prefill are measured after it. One prompt of each kind is measured at each depth, once in a
+        run.
+      - By default 4096, 16384 and 32768, as far as a slot has room for them, and as far as all depths together take at
+        most half the time of the rounds; a remark in the report says which were left out. An empty list measures none.
+      - Only for instances of llama-server.
+    type: list
+    elements: int
+  second_turn:
+    description:
+      - Whether to measure the second turn of a chat after one prompt of each kind in each round. Its first turn is in
+        the prefix cache, so the time to first token is that which a chat feels. It takes 16 tokens and a short prompt
+        of each kind and round.
+      - Only for instances of llama-server.
+    type: bool
+    default: true
+  rate:
+    description:
+      - The mean number of requests per second that are sent at random moments (a Poisson process), whether earlier
+        requests were answered or not. By default no requests are sent at a rate.
+      - In each round 24 requests are sent, which takes at least 24 seconds divided by the rate.
+    type: float
+  slo:
+    description: The limits of a good request. With them the figures have the share of requests within both limits.
+    type: dict
+    suboptions:
+      first_ms:
+        description: The largest number of milliseconds to the first text.
+        type: float
+        required: true
+      per_token_ms:
+        description: The largest mean number of milliseconds per token after the first text.
+        type: float
+        required: true
   install:
     description:
       - Whether to install the command C(sovereign-epyc bench) on the host, which measures without a controller. An
@@ -80,15 +118,20 @@ document:
   type: str
 figures:
   description:
-    - The figures by kind of prompt and number of streams. C(decode), C(prefill), C(low) and C(high) are tokens per
-      second of all streams together; C(low) and C(high) are those of the slowest and the fastest round.
-      C(ttft_*), C(tpot*) and C(gap_*) are milliseconds to the first text, per token after it, and between two pieces of
-      text. C(memory) is the shortest time in which memory can deliver the bytes of a step, as a share of the measured
-      time of a step.
+    - The figures by kind of prompt, number of streams, depth, turn and rate. Each figure means the same for any number
+      of streams.
+    - C(output), C(low) and C(high) are generated tokens per second of all streams together, end to end; C(low) and
+      C(high) are those of the slowest and the fastest round. C(decode) is the same by the server's time for generation
+      alone. C(prefill) are tokens of a prompt per second of reading it.
+    - C(ttft_*), C(tpot_*) and C(gap_*) are milliseconds to the first text, per token after it, and between two pieces
+      of text. C(within_slo) is the share of requests within the limits.
+    - C(memory) is the shortest time in which memory can deliver the bytes of a step of all streams, as a share of the
+      measured time of a step.
   returned: when it was measured
   type: list
   elements: dict
-  sample: [{"kind": "prose", "streams": 1, "decode": 24.1, "low": 23.9, "high": 24.3, "memory": 0.62}]
+  sample: [{"kind": "prose", "streams": 1, "depth": 0, "turn": 1, "rate": null, "output": 22.0, "decode": 24.1,
+    "low": 21.9, "high": 22.3, "memory": 0.62}]
 bandwidth:
   description: The read bandwidth of the CPUs of the instance in GB/s (10^9 bytes), and what measured it.
   returned: when it was measured
@@ -105,8 +148,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, command_line, progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
     ARGUMENT_SPEC,
+    BENCHMARK_SPEC,
     OUTPUT_SPEC,
-    ROUNDS,
     MeasuringRequest,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import BenchmarkResult
@@ -148,9 +191,8 @@ def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check
 def main() -> None:
     spec = dict(
         instance=dict(type="str"),
-        rounds=dict(type="int", default=ROUNDS),
-        streams=dict(type="list", elements="int"),
         install=dict(type="bool", default=False),
+        **BENCHMARK_SPEC,
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )

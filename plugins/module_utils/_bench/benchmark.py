@@ -14,7 +14,7 @@ import time
 
 from .._io import textfile
 from .._serving.verify import metrics
-from . import progress
+from . import depth_rounds, progress
 from .load.request import ROUND_TRIES
 from .memory import instance_memory
 from .planning.budget import format_seconds
@@ -58,13 +58,14 @@ def _run_rounds(
     host: Host, request: MeasuringRequest, report_step: Callable[[str], None], clock: Any
 ) -> tuple[str, dict[str, Any]]:
     target = find_instance_of_any_engine(host, request.instance, request.answer_timeout, clock)
+    request.leave_out_unsupported(target.server.api)
     meter = Meter(host, target, request, clock)
-    run = Run(host, target, request, schedule.build_benchmark_arms())
+    run = Run(host, target, request, schedule.build_benchmark_arms(), slo=request.slo)
     run.leave_cpus_and_measure_bandwidth(report_step)
     report_step("it warms up")
     run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability(report_step)])
     times = token_times_of_answers(meter.warm_up_answers)
-    round_clock = RoundClock(list_request_seconds(times, request.prompts, meter.streams), clock)
+    round_clock = RoundClock(list_request_seconds(times, request, meter.streams), clock)
     report_step(_describe_duration(request.rounds, round_clock.requests, round_clock.round_seconds))
     order = run.document["plan"]["order"]
     counting = 0
@@ -81,6 +82,9 @@ def _run_rounds(
             counting += not discard_reason
             if discard_reason:
                 report_step(f"round {len(order)} does not count and is repeated: {discard_reason}")
+        if counting:
+            target.server.report_answer = lambda answer: None
+            depth_rounds.measure_depths(meter, run, round_clock.round_seconds, report_step)
     except progress.RunStopped as reason:
         run.document["remarks"].append(f"It ended early: {reason}")
         run.finish_document()
@@ -119,8 +123,8 @@ def _save_memory_time_shares_for_metrics(document: dict[str, Any]) -> None:
     result = BenchmarkResult(document)
     shares = {
         kind: round(ceiling.memory_time_share, 4)
-        for kind, ceiling in result.ceilings.items()
-        if ceiling.memory_time_share is not None
+        for (kind, streams, depth), ceiling in result.ceilings.items()
+        if ceiling.memory_time_share is not None and (streams, depth) == (1, 0)
     }
     if result.counts and shares:
         of_all_instances = {**metrics.load_shares_of_last_benchmark(), document["instance"]: shares}
@@ -130,6 +134,7 @@ def _save_memory_time_shares_for_metrics(document: dict[str, Any]) -> None:
 def describe_planned_benchmark(host: Host, request: MeasuringRequest) -> tuple[str, str]:
     """Return the name of the instance, and a sentence on what would be measured; raises as run_benchmark."""
     target = find_instance_of_any_engine(host, request.instance, request.answer_timeout)
+    request.leave_out_unsupported(target.server.api)
     streams = " and ".join(str(count) for count in [1, *parallel_stream_counts(target, request)])
     kinds = ", ".join(f"{len(prompts)} of {kind}" for kind, prompts in request.prompts.items())
     return target.name, (
@@ -146,18 +151,14 @@ def _predict_duration(host: Host, target: MeasuredInstance, request: MeasuringRe
         times = predict_token_times(*known) if known else None
     if times is None:
         return "How long that takes is known after the warm-up."
-    seconds = list_request_seconds(times, request.prompts, parallel_stream_counts(target, request))
+    seconds = list_request_seconds(times, request, parallel_stream_counts(target, request))
     return f"By {times.source}, {_describe_duration(request.rounds, len(seconds), sum(seconds))}."
 
 
 def _measure_and_append_round(meter: Meter, document: dict[str, Any]) -> str:
     """Measure one round; return why it is discarded, an empty text for a round that counts."""
-    order = document["plan"]["order"]
-    number = len(order) + 1
-    arm = schedule.RUNNING
-    order.append(
-        {"round": number, "phase": schedule.BENCHMARK, "class": schedule.LIVE, "restart": False, "arms": [arm]}
-    )
-    samples, discard_reason = meter.measure_samples({"round": number, "arm": arm, "start": 1})
+    planned = schedule.next_benchmark_round(document["plan"]["order"])
+    document["plan"]["order"].append(planned)
+    samples, discard_reason = meter.measure_samples({"round": planned["round"], "arm": schedule.RUNNING, "start": 1})
     document["samples"] += samples
     return discard_reason

@@ -119,13 +119,27 @@ def _build_argument_parser() -> _BadRequestParser:
         "--streams",
         metavar="N,N",
         type=_split_at_commas,
-        help="prompts sent at once, beside one; by default as many as slots",
+        help="prompts sent at once, beside one; by default as many as slots, and more wait",
+    )
+    add("--depths", metavar="N,N", type=_split_at_commas, help="tokens of context; by default those that are cheap")
+    add(
+        "--no-second-turn",
+        dest="second_turn",
+        action="store_false",
+        help="do not measure the second turn of a chat",
+    )
+    add("--rate", metavar="N", help="also send N requests per second at random moments")
+    add(
+        "--slo",
+        metavar="FIRST,TOKEN",
+        type=_parse_slo,
+        help="limits of a good request, in milliseconds: to its first text, and per token after it",
     )
     add(
         "--kinds",
         metavar="KIND,KIND",
         type=_split_at_commas,
-        help="only prompts of these kinds: prose, code_edit, summary",
+        help="only prompts of these kinds: prose, code_edit, summary, or those of your prompts",
     )
     add(
         "--prompts",
@@ -155,3 +169,7 @@ def _build_argument_parser() -> _BadRequestParser:
 
 def _split_at_commas(text: str) -> list[str]:
     return [word for word in text.split(",") if word]
+
+
+def _parse_slo(text: str) -> dict[str, str]:
+    return dict(zip(("first_ms", "per_token_ms"), _split_at_commas(text)))

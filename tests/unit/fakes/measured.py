@@ -53,6 +53,11 @@ class Measured(Instances):
         self.others = 0.0
         #: Whether the connection ends in the middle of the answer.
         self.cut_off = False
+        #: The largest number of tokens of a slot, None where the server does not say it, and whether the server keeps
+        #: the beginning of a prompt.
+        self.slot_context: int | None = None
+        self.keeps_prefix = True
+        self._last_prompt: Any = ""
         self.set_aside: list[set[int]] = []
         self._lock = threading.Lock()
         self.model = str(root / "model.gguf")
@@ -82,10 +87,14 @@ class Measured(Instances):
         if request.path == "/completion":
             self._complete(request)
             return
+        if request.path == "/tokenize":
+            body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+            say(request, 200, json.dumps({"tokens": list(range(len(body["content"]) // 5))}).encode())
+            return
         metrics = "".join(f"llamacpp:{name} {value}\n" for name, value in self.counters.items())
         said = {
             "/health": json.dumps({"status": "ok"}),
-            "/slots": json.dumps([{"id": number} for number in range(self.slots)]),
+            "/slots": json.dumps([{"id": number, "n_ctx": self.slot_context} for number in range(self.slots)]),
             "/props": json.dumps({"build_info": "b11434"}),
             "/metrics": metrics,
         }
@@ -93,19 +102,31 @@ class Measured(Instances):
 
     def _complete(self, request: BaseHTTPRequestHandler) -> None:
         body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
-        tokens = body["n_predict"]
+        tokens, cached = body["n_predict"], 0
+        # A context of tokens comes before a text, and a second turn begins with the first one.
+        prompt, context = body["prompt"], 0
+        if isinstance(prompt, list):
+            context = len(prompt) - 1
         with self._lock:
             self.asked.append(body)
             self.before_answer(len(self.asked))
-            self.counters["prompt_tokens_total"] += PROMPT
+            if body["cache_prompt"] and self.keeps_prefix:
+                last = self._last_prompt
+                if context:
+                    cached = context if isinstance(last, list) and last[:context] == prompt[:context] else 0
+                else:
+                    cached = PROMPT if isinstance(last, str) and prompt.startswith(last) else 0
+            self._last_prompt = prompt
+            read = PROMPT + context - (cached if context else 0)
+            self.counters["prompt_tokens_total"] += read
             self.counters["tokens_predicted_total"] += tokens
             # So much that the time of the test itself, which is taken off, is nothing beside it.
             self.used += 10_000
             self.put()
         timings = {
-            "cache_n": 0,
-            "prompt_n": PROMPT,
-            "prompt_ms": PROMPT_MS,
+            "cache_n": cached,
+            "prompt_n": read,
+            "prompt_ms": PROMPT_MS * read / PROMPT,
             "predicted_n": tokens,
             "predicted_ms": TOKEN_MS * tokens,
             "draft_n": self.drafted,

@@ -157,9 +157,17 @@ BANDWIDTH = {
     "gbps": Nullable(AMOUNT),
     "source": text_choice_shape("likwid-bench", "reader", "paper", "nothing"),
 }
-#: The bytes that a step with one stream reads, by kind of memory. ``context`` is the number of tokens before the step,
-#: and ``guessed`` is the number of drafted tokens in the step.
-STEP = {"kind": NAME, "context": WHOLE, "guessed": AMOUNT, "parts": {ANY: AMOUNT}}
+#: The bytes that a step of all streams reads, by kind of memory. ``context`` is the number of tokens of a stream before
+#: the step, of which ``depth`` were taken from the prefix cache on purpose. ``guessed`` is the number of drafted tokens
+#: of a stream in the step.
+STEP = {
+    "kind": NAME,
+    "streams": COUNT,
+    "depth": WHOLE,
+    "context": WHOLE,
+    "guessed": AMOUNT,
+    "parts": {ANY: AMOUNT},
+}
 DOCUMENT_SHAPE = {
     "schema": WHOLE,
     "minor": WHOLE,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._notation.shape import first_misfit_message
 from ..rounds import schedule
-from .document_shape import ARM, DOCUMENT_SHAPE, FINGERPRINT, MINOR, PLAN, SAMPLE, SCHEMA, WITNESS
+from .document_shape import ARM, DOCUMENT_SHAPE, FINGERPRINT, MINOR, PLAN, SAMPLE, SCHEMA, STEP, WITNESS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ NEW_IN_SAMPLE = {
     "within_slo": None,
 }
 COMPUTED_IN_SAMPLE = ("output_n", "output_ms", "ttfts_ms")
+NEW_IN_STEP = {"streams": 1, "depth": 0}
 NEW_IN_WITNESS = {"joules": None, "seconds": None, "tokens": None, "power_source": None, "busiest": []}
 #: Schema 1 had watts, which were wrong for rounds in which the counters wrapped, and a size that nothing showed.
 REMOVED_FROM_WITNESS = ("watts", "huge_kb")
@@ -46,6 +47,7 @@ SHAPE_1 = {
     **_drop_keys(DOCUMENT_SHAPE, *NEW_IN_DOCUMENT),
     "fingerprint": _drop_keys(FINGERPRINT, *NEW_IN_FINGERPRINT),
     "plan": {**_drop_keys(PLAN, *NEW_IN_PLAN), "arms": [_drop_keys(ARM, "removed")]},
+    "steps": [_drop_keys(STEP, *NEW_IN_STEP)],
     "samples": [
         {
             **_drop_keys(SAMPLE, *NEW_IN_SAMPLE, *COMPUTED_IN_SAMPLE),
@@ -75,6 +77,7 @@ def upgrade_document(document: Any) -> Any:
         "fingerprint": {**NEW_IN_FINGERPRINT, **document["fingerprint"]},
         "plan": {**NEW_IN_PLAN, **plan, "arms": [_upgrade_arm(arm, plan["arms"]) for arm in plan["arms"]]},
         "samples": [_upgrade_sample(sample) for sample in document["samples"]],
+        "steps": [{**NEW_IN_STEP, **step} for step in document["steps"]],
     }
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     Api = Union[LlamaCompletions, VllmCompletions]
     #: A record of the run document.
     Sample = dict[str, Any]
+    #: The limits ``first_ms`` and ``per_token_ms`` of a request that counts as good.
+    Slo = Mapping[str, float]
 
 #: Default timeout of an answer in seconds.
 ANSWER_TIMEOUT = 600.0
@@ -118,6 +120,11 @@ class Answer:
         return [1000 * (after - before) for before, after in zip(self.chunks, self.chunks[1:])]
 
     @property
+    def cached_tokens(self) -> int:
+        """The number of tokens of the prompt that the server took from its prefix cache."""
+        return round(self.timings.get("cache_n", 0))
+
+    @property
     def tpot_ms(self) -> float:
         """Time per output token in milliseconds: the mean over all tokens after the first."""
         return 1000 * (self.chunks[-1] - self.chunks[0]) / (self.generated_tokens - 1)
@@ -159,22 +166,37 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
 
 
 def build_one_stream_sample(
-    answer: Answer, place: Mapping[str, Any], witness: Mapping[str, Any], discard_reason: str | None = None
+    answer: Answer,
+    place: Mapping[str, Any],
+    witness: Mapping[str, Any],
+    discard_reason: str | None = None,
+    slo: Slo | None = None,
+    **fields: Any,
 ) -> Sample:
     """Return the record of an answer with one stream for the run document, with a digest instead of the text.
 
-    ``place`` has the round, the arm, and the number of the server's start.
+    ``place`` has the round, the arm, and the number of the server's start. ``fields`` replace computed fields.
     """
     return combine_answers_to_sample(
         [answer],
         place,
         witness,
         discard_reason,
-        prompt=answer.prompt.digest,
-        output_n=answer.generated_tokens,
-        output_ms=1000 * (answer.ended - answer.begun),
-        text_sha256=hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        slo,
+        **{
+            "prompt": answer.prompt.digest,
+            "output_n": answer.generated_tokens,
+            "output_ms": 1000 * (answer.ended - answer.begun),
+            "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
+            **fields,
+        },
     )
+
+
+def share_within_slo(answers: Sequence[Answer], slo: Slo) -> float:
+    """Return the share of answers whose first text and whose later tokens came within the limits."""
+    within = [answer.ttft_ms <= slo["first_ms"] and answer.tpot_ms <= slo["per_token_ms"] for answer in answers]
+    return sum(within) / len(within)
 
 
 def combine_answers_to_sample(
@@ -182,6 +204,7 @@ def combine_answers_to_sample(
     place: Mapping[str, Any],
     witness: Mapping[str, Any],
     discard_reason: str | None = None,
+    slo: Slo | None = None,
     **fields: Any,
 ) -> Sample:
     """Return one record of answers to one kind of prompts for the run document; ``fields`` replace default values.
@@ -210,7 +233,7 @@ def combine_answers_to_sample(
         "ttfts_ms": [round(ttft, 3) for ttft in ttfts],
         "gaps_ms": [round(gap, 3) for answer in answers for gap in answer.gaps_ms],
         "text_sha256": None,
-        "within_slo": None,
+        "within_slo": None if slo is None else share_within_slo(answers, slo),
         "witness": dict(witness),
         "void": discard_reason,
         **fields,
@@ -240,7 +263,7 @@ def _unmeasurable_answer_reason(api: Api, prompt: Prompt, timings: Mapping[str, 
     if missing:
         return api.missing_timing_message(missing[0])
     cached = round(timings["cache_n"])
-    if cached:
+    if cached and not prompt.reuses_prefix:
         return (
             f"took {cached} tokens of the prompt from its cache, which the request forbids, so that reading the prompt "
             "was not measured: remove the flags of the prefix cache from the arguments of the server"

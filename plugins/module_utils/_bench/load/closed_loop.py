@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .answer import Answer, Sample, Server
+    from .answer import Answer, Sample, Server, Slo
     from .prompts import Prompt
 
 #: Requests of a stream. The first and the last one are mostly only partly in the window, so there must be more.
@@ -66,7 +66,11 @@ class BusyWindow:
             )
 
     def to_sample(
-        self, place: Mapping[str, Any], witness: Mapping[str, Any], discard_reason: str | None = None
+        self,
+        place: Mapping[str, Any],
+        witness: Mapping[str, Any],
+        discard_reason: str | None = None,
+        slo: Slo | None = None,
     ) -> Sample:
         """Return the record of the window for the run document, as ``build_one_stream_sample`` does for one stream.
 
@@ -78,6 +82,7 @@ class BusyWindow:
             place,
             witness,
             discard_reason,
+            slo,
             streams=self.streams,
             output_n=round(self.tokens),
             output_ms=1000 * (self.end - self.begin),

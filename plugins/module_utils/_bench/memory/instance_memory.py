@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ..load.answer import Sample
     from ..target.measured_instance import MeasuredInstance
 
+    #: The kind of prompts, the number of streams and the depth of the context.
+    StepKey = tuple[str, int, int]
+
 #: Bytes that must stay free while the bandwidth is measured.
 FREE_BYTES = 2 << 30
 #: The scope, in the run document, of a bandwidth of all CPUs and nodes of an instance.
@@ -70,9 +73,10 @@ def bandwidth_to_run_record(bandwidth: Bandwidth) -> dict[str, Any]:
 
 
 def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Return for each kind the bytes that a mean step with one stream reads; none where the header lacks facts.
+    """Return the bytes that a mean step reads, for each kind, number of streams and depth.
 
-    TuningError where a model file cannot be read.
+    None are returned where the header of the model lacks facts. A step has at most as many streams as the instance has
+    slots. TuningError where a model file cannot be read.
     """
     file = target.gguf_model_path()
     if file is None:
@@ -82,14 +86,17 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
     draft = gguf_model.read_model(drafting) if drafting else None
     types = _cache_types(target)
     rows = []
-    for kind, of_kind in _one_stream_samples_by_kind(samples).items():
-        context = round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in of_kind) / len(of_kind))
-        guessed = sum(sample["drafted"] for sample in of_kind) / figures.count_decoding_steps(of_kind)
+    for (kind, streams, depth), alike in _samples_by_step(samples).items():
+        answers = sum(len(sample["ttfts_ms"]) or 1 for sample in alike)
+        context = depth + round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in alike) / answers)
+        guessed = sum(sample["drafted"] for sample in alike) / figures.count_decoding_steps(alike)
         draft_model = DraftModel(draft, guessed) if draft else None
-        traffic = compute_step_traffic(model, context, types, draft=draft_model, guessed_per_stream=guessed)
+        at_once = min(streams, target.slots)
+        traffic = compute_step_traffic(model, context, types, at_once, draft_model, guessed_per_stream=guessed)
         if traffic is not None:
             parts = {name: round(size) for name, size in traffic.parts.items()}
-            rows.append({"kind": kind, "context": context, "guessed": round(guessed, 3), "parts": parts})
+            step = {"kind": kind, "streams": streams, "depth": depth, "context": context}
+            rows.append({**step, "guessed": round(guessed, 3), "parts": parts})
     return rows
 
 
@@ -113,30 +120,33 @@ def _cache_types(target: MeasuredInstance) -> tuple[str, str]:
     )
 
 
-def memory_ceilings_by_prompt_kind(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:
-    """Return the mean step of each kind compared with its memory time; empty for an unknown bandwidth."""
+def memory_ceilings(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[StepKey, Ceiling]:
+    """Return the mean step of each kind, number of streams and depth compared with its memory time.
+
+    The result is empty for an unknown bandwidth.
+    """
     known = [bandwidth for bandwidth in document["bandwidth"] if bandwidth["scope"] == INSTANCE]
     if not known:
         return {}
     bandwidth = Bandwidth((), (), known[-1]["gbps"], known[-1]["source"])
-    by_kind = _one_stream_samples_by_kind(samples)
+    measured = _samples_by_step(samples)
     ceilings = {}
     for row in document["steps"]:
-        if row["kind"] in by_kind:
+        key = (row["kind"], row["streams"], row["depth"])
+        if key in measured:
             step_bytes = sum(row["parts"].values())
-            milliseconds = figures.ms_per_step(by_kind[row["kind"]])
-            ceilings[row["kind"]] = compare_step_with_memory_time(
-                step_bytes, bandwidth, milliseconds, document["cache"]
-            )
+            milliseconds = figures.ms_per_step(measured[key])
+            ceilings[key] = compare_step_with_memory_time(step_bytes, bandwidth, milliseconds, document["cache"])
     return ceilings
 
 
-def _one_stream_samples_by_kind(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    by_kind: dict[str, list[Sample]] = {}
+def _samples_by_step(samples: Iterable[Sample]) -> dict[StepKey, list[Sample]]:
+    """Return the first turns with decoding times that were not sent at a rate, by what their steps read."""
+    found: dict[StepKey, list[Sample]] = {}
     for sample in samples:
-        if sample["streams"] == 1:
-            by_kind.setdefault(sample["kind"], []).append(sample)
-    return by_kind
+        if sample["predicted_n"] and sample["turn"] == 1 and sample["rate"] is None:
+            found.setdefault((sample["kind"], sample["streams"], sample["depth"]), []).append(sample)
+    return found
 
 
 def unreadable_model_remark(error: TuningError) -> str:

@@ -14,15 +14,18 @@ from itertools import cycle, islice
 
 from ..._errors import TuningError
 from ..documents.run_document import load_document
+from ..load import open_loop
 from ..load.closed_loop import REQUESTS_PER_STREAM
+from ..load.prefix_reuse import SECOND_TURN_TOKENS
 from ..statistics.figures import is_plain_sample
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from ..load.answer import Answer
     from ..load.prompts import Prompt
+    from ..load.request import MeasuringRequest
 
 #: The characters of a prompt that are one token, as a rule of thumb.
 CHARACTERS_PER_TOKEN = 4
@@ -47,16 +50,19 @@ class TokenTimes:
         return (reading + prompt.tokens * self.output_ms / streams**STREAM_EXPONENT) / 1000
 
 
-def list_request_seconds(
-    times: TokenTimes, prompts: Mapping[str, Sequence[Prompt]], streams: Iterable[int]
-) -> list[float]:
-    """Return the seconds of each request of a pass: all prompts with one stream, then each kind with several."""
-    seconds = [times.request_seconds(prompt) for of_kind in prompts.values() for prompt in of_kind]
+def list_request_seconds(times: TokenTimes, request: MeasuringRequest, streams: Iterable[int]) -> list[float]:
+    """Return the seconds of each request of a pass, in the order in which a pass sends them."""
+    prompts = request.prompts
+    seconds: list[float] = []
+    for of_kind in prompts.values():
+        seconds += [times.request_seconds(prompt) for prompt in of_kind]
+        if request.second_turn:
+            seconds.append(SECOND_TURN_TOKENS * times.output_ms / 1000)
     for count in streams:
         for of_kind in prompts.values():
             sent = islice(cycle(of_kind), count * REQUESTS_PER_STREAM)
             seconds += [times.request_seconds(prompt, count) for prompt in sent]
-    return seconds
+    return seconds + ([1 / request.rate] * open_loop.REQUESTS if request.rate else [])
 
 
 def token_times_of_answers(answers: Iterable[Answer]) -> TokenTimes:

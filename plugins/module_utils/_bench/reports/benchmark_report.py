@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import math
-
 from ..memory import instance_memory
 from ..rounds import measured_rounds, schedule
 from ..statistics.figures import figures_of_samples
@@ -16,11 +14,10 @@ from .wording import count_with_noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from ..load.answer import Sample
-    from ..memory.ceiling import Ceiling
     from .shown_run import ShownRun
 
 
@@ -31,38 +28,55 @@ class BenchmarkResult:
         """Read the document of a benchmark that ``validate_document`` has returned."""
         self.document = document
         self.rounds = measured_rounds.rounds_of_document(document)
-        self.counts = not all(measured.discard_reason for measured in self.rounds)
+        plain = [measured for measured in self.rounds if measured.phase != schedule.DEPTH]
+        self.counts = not all(measured.discard_reason for measured in plain)
         self.shown = [measured for measured in self.rounds if not (self.counts and measured.discard_reason)]
         numbers = {measured.number for measured in self.shown}
         self.samples: list[Sample] = [sample for sample in document["samples"] if sample["round"] in numbers]
-        self.ceilings: dict[str, Ceiling] = instance_memory.memory_ceilings_by_prompt_kind(document, self.samples)
+        self.ceilings = instance_memory.memory_ceilings(document, self.samples)
 
     def figure_rows(self) -> list[dict[str, Any]]:
-        """Return a row of figures for each kind and number of streams; rates are tokens per second, times milliseconds.
+        """Return a row of figures for each kind, number of streams, depth, turn and rate.
 
-        ``low`` and ``high`` are the lowest and the highest decoding rate of a round. ``memory`` is the share of the
-        step time that reading memory takes. An unknown figure is None.
+        Rates are tokens per second, times milliseconds; statistics/figures.py describes the figures. ``low`` and
+        ``high`` are the lowest and the highest output of a round. ``memory`` is the share of the step time that reading
+        memory takes. An unknown figure is None. The streams of requests at a rate are the most that were pending, and
+        the depth of a second turn is the mean number of tokens from the prefix cache.
         """
-        cells: dict[tuple[int, str], list[Sample]] = {}
+        cells: dict[tuple[Any, ...], list[Sample]] = {}
         for sample in self.samples:
-            cells.setdefault((sample["streams"], sample["kind"]), []).append(sample)
+            turn, rate = sample["turn"], sample["rate"]
+            depth = sample["depth"] if turn == 1 else 0
+            streams = sample["streams"] if rate is None else 0
+            cells.setdefault((rate or 0, turn, streams, depth, sample["kind"]), []).append(sample)
         table = []
-        for (streams, kind), samples in sorted(cells.items()):
-            figures = figures_of_samples(samples)
-            rates = self._decode_rates_by_round(kind, streams)
-            low, high = min(rates, default=0.0), max(rates, default=0.0)
-            ceiling = self.ceilings.get(kind) if streams == 1 else None
-            share = ceiling.memory_time_share if ceiling else None
-            table.append({"kind": kind, "streams": streams, **figures, "low": low, "high": high, "memory": share})
+        for (rate, turn, dummy, depth, kind), samples in sorted(cells.items()):
+            streams = max(sample["streams"] for sample in samples)
+            outputs = _output_rates_by_round(samples)
+            ceiling = self.ceilings.get((kind, streams, depth)) if turn == 1 and not rate else None
+            table.append(
+                {
+                    "kind": kind,
+                    "streams": streams,
+                    "depth": round(sum(sample["depth"] for sample in samples) / len(samples)),
+                    "turn": turn,
+                    "rate": rate or None,
+                    **figures_of_samples(samples),
+                    "low": min(outputs),
+                    "high": max(outputs),
+                    "memory": ceiling.memory_time_share if ceiling else None,
+                }
+            )
         return table
 
-    def _decode_rates_by_round(self, kind: str, streams: int) -> list[float]:
-        """Return the decoded tokens per second of each round; an empty kind means all kinds."""
-        levels = (
-            measured.levels.get(schedule.RUNNING, {}).get((measured_rounds.DECODE, kind, streams))
-            for measured in self.shown
-        )
-        return [1000 * math.exp(level) for level in levels if level is not None]
+
+def _output_rates_by_round(samples: Sequence[Sample]) -> list[float]:
+    """Return the end-to-end tokens per second of each round of at least one sample."""
+    totals: dict[int, tuple[int, float]] = {}
+    for sample in samples:
+        tokens, milliseconds = totals.get(sample["round"], (0, 0.0))
+        totals[sample["round"]] = (tokens + sample["output_n"], milliseconds + sample["output_ms"])
+    return [1000 * tokens / milliseconds for tokens, milliseconds in totals.values()]
 
 
 def benchmark_headline(run: ShownRun) -> str:

@@ -146,7 +146,7 @@ class ShownRun:
 
         None without ceilings, and where the L3 caches hold what a step reads, so that memory is no limit.
         """
-        ceilings = instance_memory.memory_ceilings_by_prompt_kind(self.data, samples).values()
+        ceilings = instance_memory.memory_ceilings(self.data, samples).values()
         limited = [one for one in ceilings if one.memory_ms is not None and one.bytes > self.data["cache"]]
         memory_ms = sum(one.memory_ms or 0.0 for one in limited)
         return memory_ms / sum(one.step_ms for one in limited) if limited else None

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..memory import instance_memory
-from ..rounds import measured_rounds
+from ..rounds import measured_rounds, schedule
 from ..statistics.figures import figures_of_samples
 from .first_screen import unlike_remarks
 from .load_sections import load_sections
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..memory.ceiling import Ceiling
+    from ..memory.instance_memory import StepKey
     from .report_model import AnyCell
     from .shown_run import ShownRun
 
@@ -69,10 +70,13 @@ def figure_rows(run: ShownRun) -> Iterator[tuple[str, int, str, dict[str, Any]]]
                     yield kind, streams, arm, figures_of_samples(samples)
 
 
-def ceilings_of_shown_arm(run: ShownRun) -> dict[str, Ceiling]:
-    """Return the ceiling of each kind for the arm that the run recommends."""
+def ceilings_of_shown_arm(run: ShownRun) -> dict[StepKey, Ceiling]:
+    """Return the ceilings of the arm that the run recommends, by kind, number of streams and depth."""
     arms, rounds = run.arms_and_rounds_side_by_side()
-    return instance_memory.memory_ceilings_by_prompt_kind(run.data, run.select_samples(arms[-1], rounds, 1))
+    samples = [sample for streams in run.stream_counts() for sample in run.select_samples(arms[-1], rounds, streams)]
+    deep = {measured.number for measured in run.shown_rounds() if measured.phase == schedule.DEPTH}
+    samples += [sample for sample in run.data["samples"] if sample["round"] in deep]
+    return instance_memory.memory_ceilings(run.data, samples)
 
 
 def _figures_section(run: ShownRun, mark: str) -> Iterator[Section]:
@@ -110,16 +114,16 @@ def _figure_text(value: float | None, digits: int) -> str:
 
 def _ceiling_section(run: ShownRun, mark: str) -> Iterator[Section]:
     ceilings = ceilings_of_shown_arm(run)
-    contexts = {step["kind"]: step["context"] for step in run.data["steps"]}
+    contexts = {(step["kind"], step["streams"], step["depth"]): step["context"] for step in run.data["steps"]}
     rows: list[list[AnyCell]] = [
-        [kind, str(contexts[kind]), *_ceiling_cells(ceiling)]
-        for kind, ceiling in sorted(ceilings.items(), key=lambda pair: (contexts[pair[0]], pair[0]))
+        [key[0], str(key[1]), str(contexts[key]), *_ceiling_cells(ceiling)]
+        for key, ceiling in sorted(ceilings.items(), key=lambda pair: (pair[0][1], contexts[pair[0]], pair[0]))
         if ceiling.memory_time_share is not None
     ]
     problems = [ceiling.problem for ceiling in ceilings.values() if ceiling.problem]
     remarks = [remark for ceiling in ceilings.values() for remark in ceiling.remarks]
     if rows or problems or remarks:
-        headings = ("context", "ms per step", "ms of memory", "share")
+        headings = ("streams", "context", "ms per step", "ms of memory", "share")
         table = Table([Column("kind"), *(Column(heading, NUMBER) for heading in headings)], rows) if rows else None
         legend = "share: the part of a step that reading its bytes takes at least; 1.00 is the ceiling" if rows else ""
         yield Section("ceiling", f"Measured over ceiling{mark}", table, legend, unlike_remarks([*problems, *remarks]))

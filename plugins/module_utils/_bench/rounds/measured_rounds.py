@@ -139,7 +139,12 @@ def _disturbance_reason(samples: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _missing_sample_reason(measured: Round, samples: Iterable[Mapping[str, Any]], cells: set[tuple[str, int]]) -> str:
-    """Return which sample an incomplete round lacks; the arms of such a round are not comparable."""
+    """Return which sample an incomplete round lacks; the arms of such a round are not comparable.
+
+    A round with a long context before each prompt has other samples.
+    """
+    if measured.phase == schedule.DEPTH:
+        return ""
     present = {(sample["arm"], sample["kind"], sample["streams"]) for sample in samples}
     for arm in measured.planned_arms:
         for kind, streams in sorted(cells):
@@ -174,6 +179,8 @@ def _discard_rounds_with_anchor_jump(rounds: Iterable[Round], anchor: str) -> No
     last_counting: dict[tuple[str, str], float] = {}
     last: dict[tuple[str, str], float] = {}
     for measured in rounds:
+        if measured.phase == schedule.DEPTH:
+            continue
         level = measured.levels.get(anchor, {}).get(ONE_STREAM)
         if level is None:
             measured.discard_reason = measured.discard_reason or "no sample of the anchor with one stream"

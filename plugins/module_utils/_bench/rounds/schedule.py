@@ -52,7 +52,9 @@ ABLATION, CONFIRMATION, BENCHMARK = "ablation", "confirmation", "benchmark"
 SWEEP, HALVING, RACE = "sweep", "halving", "race"
 #: Passes of the anchor that estimate costs and noise, and rounds of arms that leave out several settings each.
 PROBE, SCREENING = "probe", "screening"
-PHASES = (PROBE, SCREENING, ABLATION, BENCHMARK, SWEEP, HALVING, RACE, CONFIRMATION)
+#: Rounds of a benchmark with a long context before each prompt, one for each depth.
+DEPTH = "depth"
+PHASES = (PROBE, SCREENING, DEPTH, ABLATION, BENCHMARK, SWEEP, HALVING, RACE, CONFIRMATION)
 
 
 class Repetition:
@@ -125,6 +127,11 @@ def removal_arm_name(setting: str) -> str:
 def build_benchmark_arms() -> list[dict[str, Any]]:
     """Return the only arm of a benchmark: the instance as it runs."""
     return [_build_arm(RUNNING)]
+
+
+def next_benchmark_round(order: Sequence[Mapping[str, Any]], phase: str = BENCHMARK) -> dict[str, Any]:
+    """Return the next round of a benchmark; the caller adds it to the order."""
+    return {"round": len(order) + 1, "phase": phase, "class": LIVE, "restart": False, "arms": [RUNNING]}
 
 
 def build_tuning_arms(default: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -49,7 +49,8 @@ def figures_of_samples(samples: Sequence[Sample]) -> dict[str, float | None]:
     - ``within_slo``: the share of answers within the limits of the run.
 
     A figure is None where the samples do not have it: the acceptance rate without drafted tokens, times of the client
-    without arrival times, decoding times of windows of old documents, and the 99th percentile of too few gaps.
+    without arrival times, decoding times of windows of old documents, ``decode`` of requests at a rate, and the 99th
+    percentile of too few gaps.
     """
     with_arrivals = [sample for sample in samples if sample["ttft_ms"] is not None]
     first = [ttft for sample in with_arrivals for ttft in sample["ttfts_ms"] or [sample["ttft_ms"]]]
@@ -78,7 +79,8 @@ def _server_figures(samples: Sequence[Sample]) -> dict[str, float | None]:
     figures: dict[str, float | None] = dict.fromkeys(("decode", "prefill", "ms_per_step", "tokens_per_step"))
     if timed:
         tokens = _sum_of(timed, "predicted_n")
-        figures["decode"] = 1000 * timed[0]["streams"] * tokens / _sum_of(timed, "predicted_ms")
+        if timed[0]["rate"] is None:
+            figures["decode"] = 1000 * timed[0]["streams"] * tokens / _sum_of(timed, "predicted_ms")
         figures["ms_per_step"] = ms_per_step(timed)
         figures["tokens_per_step"] = tokens / count_decoding_steps(timed)
     if prompt_ms:

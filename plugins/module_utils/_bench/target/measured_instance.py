@@ -43,7 +43,8 @@ class MeasuredInstance:
 
     ``units`` are the unit of the instance and the unit of its draft server, if it has one. ``process`` is the number of
     its process, and ``arguments`` are the arguments of the process, the program first. ``slots`` is the number of
-    requests that the server answers at once, and ``build`` the version that it reports. ``mapped`` are the files that
+    requests that the server answers at once, ``slot_context`` the largest number of tokens of each, None where it is
+    not known, and ``build`` the version that the server reports. ``mapped`` are the files that
     the process maps into memory, ``programs`` the files of the program, and ``files`` the files of the model.
     ``remarks`` are sentences on how to read the results.
     """
@@ -61,6 +62,7 @@ class MeasuredInstance:
         key = read_api_key_loaded_by_unit(host.fs, plan["unit"], plan["key_file"])
         self.server = Server(plan["url"], key, answer_timeout, clock, api)
         self.slots = 1
+        self.slot_context: int | None = None
         self.build: str | None = None
         self.units: list[str] = []
         self.mapped: list[str] = []
@@ -75,6 +77,8 @@ class MeasuredInstance:
         self.units = [plan["unit"], *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
         slots = self.fetch_server_json("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
+        if isinstance(slots, list) and slots and isinstance(slots[0], dict) and isinstance(slots[0].get("n_ctx"), int):
+            self.slot_context = slots[0]["n_ctx"]
         props = self.fetch_server_json("/props")
         self.build = str(props["build_info"]) if isinstance(props, dict) and "build_info" in props else None
         self.mapped = list(plan["mapped"])

@@ -307,7 +307,14 @@ def page_with_ceiling(gbps: float | None, source: str = "reader") -> str:
     data = documents.ablation()
     data["bandwidth"] = [{"scope": "instance", "cpus": "0-31", "nodes": "0", "gbps": gbps, "source": source}]
     data["steps"] = [
-        {"kind": kind, "context": context, "guessed": 0.0, "parts": {"layers": 9e8, "kv": 1e8}}
+        {
+            "kind": kind,
+            "streams": 1,
+            "depth": 0,
+            "context": context,
+            "guessed": 0.0,
+            "parts": {"layers": 9e8, "kv": 1e8},
+        }
         for kind, context in (("prose", 4096), ("code", 512), ("nobody", 1))
     ]
     data["cache"] = 1_000_000
@@ -317,8 +324,8 @@ def page_with_ceiling(gbps: float | None, source: str = "reader") -> str:
 def test_a_step_is_compared_with_the_time_of_its_memory() -> None:
     page = page_with_ceiling(40.0)
     table = rows(page, "Measured over ceiling")
-    assert [row[:2] for row in table] == [["code", "512"], ["prose", "4096"]]
-    for dummy, dummy2, step_ms, memory_ms, share in table:
+    assert [row[:3] for row in table] == [["code", "1", "512"], ["prose", "1", "4096"]]
+    for *dummy, step_ms, memory_ms, share in table:
         assert memory_ms == "25.00" and float(share) == pytest.approx(25 / float(step_ms), abs=0.01)
     assert "of the speed that reading the memory allows" in page
     assert "paper figure" not in page and "wrong" not in page

@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.planning import token_times
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.planning.round_clock import RoundClock
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench
@@ -33,9 +34,20 @@ class Clock:
 def test_the_seconds_of_the_requests_of_a_round() -> None:
     """A prompt takes 0.2 s and an answer 5 s; with four streams four requests are half as long each as one alone."""
     times = token_times.TokenTimes(2.0, 100.0, "a test")
-    seconds = token_times.list_request_seconds(times, {"prose": [PROMPT, PROMPT], "code": [PROMPT]}, [4])
+    request = MeasuringRequest({})
+    request.prompts = {"prose": [PROMPT, PROMPT], "code": [PROMPT]}
+    seconds = token_times.list_request_seconds(times, request, [4])
     assert seconds[:3] == [pytest.approx(5.2)] * 3
     assert seconds[3:] == [pytest.approx(2.7)] * (2 * 4 * 4)
+
+
+def test_the_seconds_of_second_turns_and_of_requests_at_a_rate() -> None:
+    """A second turn has 16 tokens, and two requests in a second are half a second each."""
+    request = MeasuringRequest({"second_turn": True, "rate": 2.0})
+    request.prompts = {"prose": [PROMPT, PROMPT], "code": [PROMPT]}
+    seconds = token_times.list_request_seconds(token_times.TokenTimes(2.0, 100.0, "a test"), request, [])
+    assert seconds[:5] == [pytest.approx(one) for one in (5.2, 5.2, 1.6, 5.2, 1.6)]
+    assert seconds[5:] == [0.5] * 24
 
 
 def test_the_times_of_a_warm_up() -> None:

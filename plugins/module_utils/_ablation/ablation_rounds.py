@@ -20,7 +20,6 @@ from .._bench.planning.race import FIXED_RACE_ARMS, Question, RaceRules
 from .._bench.planning.time_plan import TimePlan, expected_effect, make_round_seconds, unsettled_remark
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
-from .._bench.verdicts.comparison import HURTS, NOTHING, UNDECIDED
 from .._bench.verdicts.setting_verdicts import Judgement
 from .._errors import BadRequest
 from . import removable_options
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from .._bench.load.answer import Sample
     from .round_runner import RoundRunner
 
-#: A write to such an address taints the kernel, so a setting with such an address is removed unless it pays.
-TAINTING_PREFIX = "msr:"
 #: A setting is raced after the screening where its estimate is above this share of half its interval: about two
 #: standard errors.
 LIKELY_SHARE = 0.6
@@ -191,11 +188,7 @@ class AblationRounds:
         if not self._confirms or judgement.faults or (rounds and all(r.discard_reason for r in rounds)):
             return
         arms = {arm["without"]: arm for arm in self.plan["arms"] if arm["without"]}
-        removed = [
-            arms[verdict.knob]
-            for verdict in judgement.verdicts
-            if verdict.knob in arms and _should_leave_out_of_kept(verdict.word, arms[verdict.knob])
-        ]
+        removed = [arms[name] for name in judgement.settings_to_leave_out() if name in arms]
         names = [schedule.STOCK, schedule.TUNED]
         if removed:
             self.plan["arms"].append(schedule.build_kept_arm(removed, self._stock_class))
@@ -236,9 +229,3 @@ class AblationRounds:
             self.runner.reject(speculation, f"{drafted[name]} tokens were guessed without it")
         elif not drafted[schedule.TUNED]:
             self.runner.reject(speculation, "nothing is guessed with it in these prompts, so nothing is left out")
-
-
-def _should_leave_out_of_kept(verdict_word: str, arm: Mapping[str, Any]) -> bool:
-    """Return whether ``kept`` lacks a setting: one that hurts, or one that taints the kernel without a gain."""
-    taints = any(address.startswith(TAINTING_PREFIX) for address in arm["settings"])
-    return verdict_word == HURTS or (taints and verdict_word in (NOTHING, UNDECIDED))

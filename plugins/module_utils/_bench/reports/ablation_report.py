@@ -46,10 +46,9 @@ def ablation_headline(judgement: Judgement) -> str:
 
 
 def kept_loss_alerts(judgement: Judgement) -> Iterator[str]:
-    """Yield a sentence where the kept settings are proven to be worse than the tuned ones in any metric."""
-    kept_over_tuned = judgement.confirmation.other_pairs.get("kept over tuned")
-    for comparison in [kept_over_tuned] if kept_over_tuned else []:
-        if comparison.word == HURTS and comparison.interval:
+    """Yield a sentence for each metric in which the kept settings are proven to be worse than the tuned ones."""
+    for comparison in judgement.confirmation.losses_against_tuned:
+        if comparison.interval:
             yield (
                 f"What is kept is worse than what is tuned in {format_metric_name(comparison)}: "
                 f"{format_gain(comparison.interval)}. Weigh that before settings are taken out."

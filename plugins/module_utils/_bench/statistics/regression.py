@@ -59,23 +59,6 @@ def estimate_effects(
     return EffectEstimate(effects, errors, math.sqrt(variance), degrees)
 
 
-def student_quantile(probability: float, degrees: int) -> float:
-    """Return the quantile of Student's t distribution, for a probability above one half.
-
-    Source: Abramowitz and Stegun, 26.7.5; the error is below a percent from six degrees of freedom on.
-    """
-    from statistics import NormalDist
-
-    z = NormalDist().inv_cdf(probability)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + math.fsum(term / degrees**power for power, term in enumerate(terms, 1))
-
-
 def _subtract_block_means(values: Sequence[float], blocks: Sequence[int]) -> list[float]:
     of_block: dict[int, list[float]] = {}
     for value, block in zip(values, blocks):

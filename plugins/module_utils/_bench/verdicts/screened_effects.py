@@ -10,9 +10,11 @@ half of its gain in the effect of each of the two.
 
 from __future__ import annotations
 
-from ..rounds import measured_rounds, schedule
+from ..rounds import schedule
 from ..statistics.confidence_interval import Interval
-from ..statistics.regression import estimate_effects, student_quantile
+from ..statistics.regression import estimate_effects
+from ..statistics.student_distribution import student_quantile
+from .objectives import find_metrics_of_objectives
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,13 +28,7 @@ if TYPE_CHECKING:
 class ScreenedEffects:
     """The estimated effects of all settings of a screening by name, and their regression; None without enough arms."""
 
-    def __init__(
-        self,
-        rounds: Sequence[Round],
-        arms: Mapping[str, Mapping[str, Any]],
-        alpha: float,
-        key: Key = measured_rounds.ONE_STREAM,
-    ) -> None:
+    def __init__(self, rounds: Sequence[Round], arms: Mapping[str, Mapping[str, Any]], alpha: float, key: Key) -> None:
         """Estimate from the counting rounds of a screening; ``arms`` are the arms of the plan by name.
 
         ``alpha`` is the probability that an interval misses the effect.
@@ -40,7 +36,7 @@ class ScreenedEffects:
         measured = [
             (r.number, arms[name]["removed"], levels[key])
             for r in rounds
-            if r.phase == schedule.SCREENING and not r.discard_reason
+            if not r.discard_reason
             for name, levels in r.levels.items()
             if key in levels
         ]
@@ -54,3 +50,16 @@ class ScreenedEffects:
             width = student_quantile(1 - alpha / 2, self.regression.degrees)
             for name, effect, error in zip(names, self.regression.effects, self.regression.errors):
                 self.intervals[name] = Interval(effect, width * error, len(measured))
+
+
+def estimate_screened_effects(
+    rounds: Sequence[Round], arms: Mapping[str, Mapping[str, Any]], objectives: Sequence[str], alpha: float
+) -> dict[str, dict[str, Interval]]:
+    """Return the effects of all settings on each of these objectives that the rounds of a screening have measured."""
+    screening = [measured for measured in rounds if measured.phase == schedule.SCREENING]
+    metrics = find_metrics_of_objectives(screening)
+    return {
+        objective: ScreenedEffects(screening, arms, alpha, metrics[objective]).intervals
+        for objective in objectives
+        if objective in metrics
+    }

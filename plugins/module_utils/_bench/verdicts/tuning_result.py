@@ -79,7 +79,7 @@ class TuningResult:
             ]
             twin = compare_anchor_with_arm(fresh, schedule.AGAIN, measured_rounds.WHOLE_REQUEST, rule, schedule.DEFAULT)
             self.twins = {schedule.RESTART: twin}
-        self.faults = soundness.machine_faults(document, self.twins)
+        self.faults = soundness.machine_faults(document, self.twins.items())
         self.faults += soundness.correlation_faults(fresh, schedule.CONFIRMATION, schedule.DEFAULT)
         self.lost_metrics = [guard for guard in self.guards if guard.word == HURTS]
 

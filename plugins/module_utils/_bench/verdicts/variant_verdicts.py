@@ -11,18 +11,29 @@ from __future__ import annotations
 
 import math
 
-from ..rounds import measured_rounds, schedule
-from .comparison import HURTS, NOTHING, PAYS, UNDECIDED, DecisionRule, compare_anchor_with_arm, format_metric_name
+from ..rounds import schedule
+from .comparison import (
+    HURTS,
+    MIXED,
+    NOTHING,
+    PAYS,
+    UNDECIDED,
+    DecisionRule,
+    alpha_of_each_arm,
+    compare_anchor_with_arm,
+    format_metric_name,
+)
+from .objectives import find_metrics_of_objectives
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..rounds.measured_rounds import Key, Round
+    from ..rounds.measured_rounds import Round
     from .comparison import Comparison
 
-MIXED, REJECTED, UNTESTED = "mixed", "rejected", "not tested"
+REJECTED, UNTESTED = "rejected", "not tested"
 #: What a verdict word means for a variant that shall replace the instance as it runs.
 ADVICE = {
     PAYS: "roll out",
@@ -47,6 +58,8 @@ class VariantVerdict:
         self.word = word
         self.reason = reason
         self.comparisons: list[Comparison] = []
+        #: The objective of each comparison.
+        self.objectives: list[str] = []
         #: Whether more rounds may decide.
         self.needs_rounds = False
 
@@ -64,16 +77,18 @@ class VariantVerdict:
         return f"{text} ({self.reason})" if self.reason else text
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a row of plain data for each metric; the first row has the verdict on the whole variant."""
-        rows = [{"knob": self.arm, "verdict": one.word, **one.to_dict()} for one in self.comparisons]
-        first = {**(rows[0] if rows else {"knob": self.arm}), "verdict": self.word}
-        return [first, *rows[1:]]
+        """Return a row of plain data for each objective; ``overall`` is the verdict on the whole variant."""
+        shared = {"knob": self.arm, "overall": self.word}
+        rows = [
+            {**shared, "objective": objective, "verdict": comparison.word, **comparison.to_dict()}
+            for objective, comparison in zip(self.objectives, self.comparisons)
+        ]
+        return rows or [{**shared, "objective": "", "verdict": self.word}]
 
 
 def judge_variants(document: Mapping[str, Any], rounds: Sequence[Round], is_sound: bool) -> list[VariantVerdict]:
     """Return the verdicts on the variants of a validated document, in the order of its plan."""
     plan = document["plan"]
-    compared = schedule.count_compared_arms(plan["arms"])
     fitting = [
         measured
         for measured in rounds
@@ -82,7 +97,7 @@ def judge_variants(document: Mapping[str, Any], rounds: Sequence[Round], is_soun
     return [
         VariantVerdict(arm, REJECTED, plan["rejected"][arm["name"]])
         if arm["name"] in plan["rejected"]
-        else _judge_variant(arm, fitting, plan["alpha"] / compared, math.log1p(plan["zone"]), is_sound)
+        else _judge_variant(arm, fitting, alpha_of_each_arm(plan), math.log1p(plan["zone"]), is_sound)
         for arm in plan["arms"]
         if schedule.is_variant(arm)
     ]
@@ -99,37 +114,25 @@ def _judge_variant(
 ) -> VariantVerdict:
     name = arm["name"]
     verdict = VariantVerdict(arm, UNTESTED)
-    keys = _metrics_of_variant(rounds, name)
-    if not keys:
-        verdict.needs_rounds = is_sound
+    both = [measured for measured in rounds if {name, schedule.TUNED} <= set(measured.levels)]
+    metrics = find_metrics_of_objectives(both)
+    tried = sum(name in measured.planned_arms for measured in rounds)
+    if not metrics:
+        verdict.needs_rounds = tried < schedule.MAX_ROUND_TRIES
         return verdict
-    rule = DecisionRule(alpha / len(keys), zone, schedule.REPETITIONS[schedule.RESTART].least)
-    verdict.comparisons = [compare_anchor_with_arm(rounds, schedule.TUNED, key, rule, name) for key in keys]
+    rule = DecisionRule(alpha / len(metrics), zone, schedule.REPETITIONS[schedule.RESTART].least)
+    verdict.objectives = list(metrics)
+    verdict.comparisons = [compare_anchor_with_arm(rounds, schedule.TUNED, key, rule, name) for key in metrics.values()]
     words = [comparison.word for comparison in verdict.comparisons]
     verdict.word = _combine_words(words)
-    tried = sum(name in measured.planned_arms for measured in rounds)
     verdict.needs_rounds = (
         UNDECIDED in words
         and max(one.count for one in verdict.comparisons) < schedule.MAX_ROUNDS
         and tried < schedule.MAX_ROUND_TRIES
     )
     if not is_sound:
-        verdict.word, verdict.reason, verdict.needs_rounds = UNDECIDED, "the run is not sound", False
+        verdict.word, verdict.reason = UNDECIDED, "the run is not sound"
     return verdict
-
-
-def _metrics_of_variant(rounds: Sequence[Round], name: str) -> list[Key]:
-    """Return the metrics over all kinds of prompts that a variant and the instance as it runs have; decode first."""
-    present = {
-        key
-        for measured in rounds
-        if not measured.discard_reason
-        for arm in (name, schedule.TUNED)
-        for key in measured.levels.get(arm, {})
-    }
-    one_stream = [measured_rounds.ONE_STREAM, (measured_rounds.PREFILL, "", 1)]
-    several = sorted(key for key in present if key[0] == measured_rounds.OUTPUT and not key[1] and key[2] > 1)
-    return [key for key in (*one_stream, *several) if key in present]
 
 
 def _combine_words(words: Sequence[str]) -> str:

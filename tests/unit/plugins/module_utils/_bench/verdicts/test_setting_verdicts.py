@@ -61,14 +61,14 @@ def test_a_host_of_which_each_round_is_void_does_not_hold_the_run_for_ever() -> 
         measured(schedule.MAX_ROUND_TRIES - 1, spoil=lambda sample: sample.update(void="foreign requests"))
     ).needs_rounds
     one = verdict(measured(schedule.MAX_ROUND_TRIES, spoil=lambda sample: sample.update(void="foreign requests")))
-    assert (one.needs_rounds, one.word, one.reason) == (False, "not tested", "0 of 1 start count")
+    assert (one.needs_rounds, one.word, one.reason) == (False, "not tested", "0 of 1 round count")
 
 
 def test_a_setting_without_rounds_is_not_tested() -> None:
     bench = measured(0)
     bench.data["plan"]["untested"]["isolation"] = "it needs a reboot, and reboots are not allowed"
     words = {one.knob: (one.word, one.reason) for one in Judgement(bench.data).verdicts}
-    assert words["boost"] == ("not tested", "0 of 1 start count")
+    assert words["boost"] == ("not tested", "0 of 1 round count")
     assert words["isolation"] == ("not tested", "it needs a reboot, and reboots are not allowed")
 
 

@@ -11,6 +11,7 @@ nodes when the memory of these nodes is full.
 from __future__ import annotations
 
 from ..._models.draft_compatibility import MTP_LAYERS
+from ..._models.known_architectures import unknown_architecture_remark
 from ..._models.token_cost import DEFAULT_MLA, ModelLayers
 from ..._notation.sizes import UNITS
 from .instance_plan import MemoryNeed
@@ -68,6 +69,8 @@ def estimate_memory_need(
             remarks.append(
                 f"{member.path} does not state its layers and heads, so the memory check leaves out its KV cache."
             )
+        elif reason := unknown_architecture_remark(member):
+            remarks.append(f"{member.path}: {reason}")
         if member.unknown_tensor_types:
             remarks.append(
                 f"{member.path} has tensors of types that are not known here "

@@ -14,7 +14,6 @@ import time
 from ..._errors import BadRequest, TuningError
 from ..._kernel import cgroups
 from ..._models.model import read_model
-from ..._models.quantization_name import quantization_name
 from ..._notation.cpulist import parse_cpulist
 from ..._serving.catalogue import ENGINES, LLAMA
 from ..._serving.hooks import event_stream, server_http
@@ -123,7 +122,7 @@ class MeasuredInstance:
             model = None
         if path is None or model is None:
             return None, None
-        return model.header_text("general.name") or os.path.basename(path), quantization_name(model)
+        return model.header_text("general.name") or os.path.basename(path), model.quantization
 
     def fetch_server_json(self, path: str) -> Any:
         """Return the JSON that the server sends for a path; None where it sends none."""

@@ -20,7 +20,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target impor
     vllm_instance,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.model import read_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.quantization_name import quantization_name
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import smbios
 from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
@@ -86,7 +85,7 @@ def test_the_name_of_a_quantization(tmp_path: Path, number: int, name: str) -> N
     tensors = [ggufs.tensor("a", (256, 64), 12, 0), ggufs.tensor("b", (32,), 0, 144 * 64)]
     entries = ggufs.model(more=[ggufs.entry("general.file_type", "I", number)])
     (tmp_path / "m.gguf").write_bytes(ggufs.gguf(entries, tensors, 144 * 64 + 128))
-    assert quantization_name(read_model(str(tmp_path / "m.gguf"))) == name
+    assert read_model(str(tmp_path / "m.gguf")).quantization == name
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,12 @@ options:
         description: The largest mean number of milliseconds per token after the first text.
         type: float
         required: true
+  baseline:
+    description:
+      - Whether this run becomes the baseline of the instance, if a round counts. Then M(sovereign.epyc.epyc_verify)
+        says when the kernel, the BIOS, the build or the model has changed since.
+    type: bool
+    default: false
   install:
     description:
       - Whether to install the command C(sovereign-epyc bench) on the host, which measures without a controller. An
@@ -191,6 +197,7 @@ def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check
 def main() -> None:
     spec = dict(
         instance=dict(type="str"),
+        baseline=dict(type="bool", default=False),
         install=dict(type="bool", default=False),
         **BENCHMARK_SPEC,
         **ARGUMENT_SPEC,

@@ -10,11 +10,12 @@ An ablation leaves some out, a tuning tries others.
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import pytest
 
-from vepyc.playbook_runs import run_playbook
+from vepyc.playbook_runs import kill_playbook, run_playbook
 
 pytestmark = pytest.mark.slow
 
@@ -152,3 +153,50 @@ sleep 1
     assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
     assert read_arguments(served) == before
     served.run("systemctl is-active llama-chat")
+
+
+def wait_for_arm(served):
+    """Wait until the server runs without an option."""
+    until = time.monotonic() + 300
+    while not served.run(f"ls /run/systemd/system/{UNIT}.d/*trial*", check=False):
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def wait_for_end(served):
+    until = time.monotonic() + 180
+    while served.run(f"ls {JOURNAL}", check=False):
+        assert time.monotonic() < until
+        time.sleep(0.5)
+
+
+def remarks_of_last_run(served):
+    (path,) = served.run(f"ls -t {FOLDER}/*.json | head -1").split()
+    document = json.loads(served.run(f"cat {path}"))
+    assert document["restored"] is True
+    return " ".join(document["remarks"])
+
+
+def test_a_run_ends_with_its_controller(served):
+    """The controller is killed, so that it cannot say goodbye."""
+    before = read_arguments(served)
+    words = ("-e", json.dumps({**ASKED, "epyc_ablation_knobs": ["speculation"]}))
+    assert kill_playbook(served.folder, "playbooks/ablation.yml", *words, after=1, kill=lambda: wait_for_arm(served))
+    wait_for_end(served)
+    assert read_arguments(served) == before
+    assert "It ended early: its controller does not ask any more." in remarks_of_last_run(served)
+
+
+def test_a_run_is_ended_on_its_host(served):
+    before = read_arguments(served)
+    results = []
+    play = threading.Thread(target=lambda: results.append(run_ablation(served, epyc_ablation_knobs=["speculation"])))
+    play.start()
+    wait_for_arm(served)
+    said = served.run("sovereign-epyc bench --stop")
+    assert "the ablation of chat (process " in said and said.splitlines()[-1].startswith("The run has ended")
+    assert read_arguments(served) == before and not served.run(f"ls {JOURNAL}", check=False)
+    play.join()
+    ((code, result),) = results
+    assert code == 2 and "somebody ended it. All was put back." in result["msg"]
+    assert served.run("sovereign-epyc bench --stop") == "No run measures on this host."

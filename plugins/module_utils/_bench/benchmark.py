@@ -14,6 +14,7 @@ import time
 
 from .._io import textfile
 from .._serving.verify import metrics
+from .._serving.verify.baseline import save_baseline
 from . import depth_rounds, progress
 from .load.request import ROUND_TRIES
 from .memory import instance_memory
@@ -91,6 +92,8 @@ def _run_rounds(
         raise
     run.finish_document()
     _save_memory_time_shares_for_metrics(run.document)
+    if request.baseline and counting:
+        save_baseline(host, target.plan, run.document, run.path)
     return run.path, run.document
 
 

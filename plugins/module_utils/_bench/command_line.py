@@ -10,6 +10,7 @@ loss, 2 with a proven or clear loss, 1 where nothing could be compared.
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import os
 import sys
@@ -20,6 +21,8 @@ from .._io.kernelfs import KernelFS
 from .._io.store import Store
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.printable import escape_lines
+from .._serving.unit.installed import select_instance_and_plan
+from .._serving.verify.baseline import load_baseline
 from . import archive, benchmark, progress
 from .load.prompts import DEFAULT_TOKENS
 from .load.request import ANSWER_TIMEOUT, ROUNDS, MeasuringRequest
@@ -47,8 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     """Measure an instance of this host, print its report, and return the exit code."""
     try:
         given = vars(_build_argument_parser().parse_args(list(arguments)))
-        if given["compare"]:
-            return _compare_runs(given["compare"], given["json"])
+        if given["compare"] is not None:
+            return _compare_runs(given["compare"] or _baseline_and_newest_run(given["instance"]), given["json"])
         _require_version_of_host_tool()
         store = Store(read_only=True)
         host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
@@ -92,6 +95,18 @@ def _compare_runs(paths: Sequence[str], as_json: bool) -> int:
     )
     sys.stdout.write(text)
     return comparison.exit_code
+
+
+def _baseline_and_newest_run(instance: str | None) -> list[str]:
+    """Return the files of the baseline of an instance and of its newest run; BadRequest where either is missing."""
+    name = select_instance_and_plan(instance)[0]
+    baseline = load_baseline("/", name)
+    if baseline is None:
+        raise BadRequest(f"{name} has no baseline: name two files, or measure it once with --baseline.")
+    runs = [path for path in glob.glob(f"{FOLDER}/{glob.escape(name)}-*.json") if path != baseline["document"]]
+    if not runs:
+        raise BadRequest(f"{FOLDER} has no other run of {name} than its baseline: measure it again first.")
+    return [baseline["document"], max(runs, key=os.path.getmtime)]
 
 
 def _require_version_of_host_tool() -> None:
@@ -158,10 +173,12 @@ def _build_argument_parser() -> _BadRequestParser:
     add(
         "--compare",
         metavar="RUN",
-        nargs="+",
+        nargs="*",
         type=os.path.abspath,
-        help="measure nothing, and compare the runs in these files with the first one; one run with arms is enough",
+        help="measure nothing, and compare the runs in these files with the first one; one run with arms is enough; "
+        "without a file, the newest run of the instance with its baseline",
     )
+    add("--baseline", action="store_true", help="the run becomes the baseline of the instance, if a round counts")
     add("--stop", action="store_true", help="end the run that measures on this host, and put everything back")
     add("--json", action="store_true", help="print the document of the run, not its report")
     return parser

@@ -73,6 +73,8 @@ class MeasuringRequest:
         """Read options by name, of which any may be missing; BadRequest for an invalid option."""
         self.instance: str | None = raw.get("instance")
         self.output: str | None = raw.get("output")
+        #: Whether the run becomes the baseline of its instance, if a round counts.
+        self.baseline = bool(raw.get("baseline"))
         self.rounds = _parse_whole_option(raw, "rounds", ROUNDS, 1, 1000)
         self.answer_timeout = _parse_whole_option(raw, "timeout", ANSWER_TIMEOUT, 1, 24 * 3600)
         tokens = _parse_whole_option(raw, "tokens", all_prompts.DEFAULT_TOKENS, 2, 100_000)

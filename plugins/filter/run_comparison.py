@@ -28,6 +28,8 @@ options:
 seealso:
   - plugin: sovereign.epyc.run_document
     plugin_type: lookup
+  - plugin: sovereign.epyc.comparison_page
+    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -57,12 +59,10 @@ def run_comparison(documents: Sequence[Any], labels: Sequence[str] | None = None
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.compare.comparison_report import (
         render_comparison_report,
     )
-    from ansible_collections.sovereign.epyc.plugins.module_utils._bench.compare.run_comparison import RunComparison
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.comparison_page import compare_runs
 
     with refusals_as_filter_errors("This is no document of a run: {}."):
-        valid = [parse_run_document(document) for document in documents]
-    comparison = RunComparison(valid, labels or [document["id"] for document in valid])
+        comparison = compare_runs(documents, labels)
     return {**comparison.to_dict(), "text": render_comparison_report(comparison)}
 
 

@@ -35,8 +35,9 @@ def compare(run: Callable[..., str], tmp_path: Path) -> Callable[..., str]:
     return compare
 
 
-def test_runs_without_a_loss_end_well(compare: Callable[..., str]) -> None:
-    said = compare("-e", "epyc_compare_files=new.json,old.json")
+def test_runs_without_a_loss_end_well(compare: Callable[..., str], tmp_path: Path) -> None:
+    said = compare("-e", "epyc_compare_files=new.json,old.json", "-e", "epyc_compare_page=page.html")
+    assert "<h1>Comparison</h1>" in (tmp_path / "page.html").read_text()
     assert "No loss is proven or clear." in said and "not paired" in said and "clear gain" in said
 
 

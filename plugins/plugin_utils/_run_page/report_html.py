@@ -76,7 +76,8 @@ def render_section(section: Section, charts: Sequence[Html] = ()) -> Html:
     parts += charts
     parts += [_render_table(section.table)] if section.table else []
     parts += [element("p", remark) for remark in section.remarks]
-    return element("section", *parts, id=section.key)
+    # The key of a section of a compared run has the label of the run, which is no identifier.
+    return element("section", *parts, id=section.key if section.key.isidentifier() else None)
 
 
 def _capitalize(text: str) -> str:

@@ -30,8 +30,8 @@ class ShownRun:
 
     ``judgement`` has the verdicts of an ablation, ``tuning`` the result of a tuning; both are None for a benchmark,
     which compares nothing. ``faults`` are sentences why the run proves nothing. ``discarded_rounds`` maps the number of
-    a discarded round to its reason. ``counts`` is False where all rounds were discarded: then figures are those of the
-    discarded rounds, and are marked as such.
+    a discarded round to its reason. ``counts`` is False where all plain rounds were discarded: then figures are those
+    of the discarded rounds, and are marked as such.
     """
 
     __slots__ = ("arm", "arms", "counts", "data", "discarded_rounds", "faults", "judgement", "kind", "rounds", "tuning")
@@ -54,7 +54,8 @@ class ShownRun:
         self.discarded_rounds = {
             measured.number: measured.discard_reason for measured in self.rounds if measured.discard_reason
         }
-        self.counts = len(self.discarded_rounds) < len(self.rounds)
+        plain = [measured for measured in self.rounds if measured.phase != schedule.DEPTH]
+        self.counts = not all(measured.discard_reason for measured in plain)
 
     @property
     def title(self) -> str:
@@ -133,7 +134,7 @@ class ShownRun:
         ]
 
     def decode_ceiling(self, samples: Sequence[Sample]) -> float | None:
-        """Return the decoded tokens per second of samples of one stream if a step only read its bytes from memory.
+        """Return the decoded tokens per second of all streams of samples if a step only read its bytes from memory.
 
         None without ceilings, and where the L3 caches hold what a step reads.
         """
@@ -142,7 +143,7 @@ class ShownRun:
         return rate / share if share and rate else None
 
     def share_of_ceiling(self, samples: Sequence[Sample]) -> float | None:
-        """Return the memory time of steps of samples of one stream over the whole time of these steps.
+        """Return the memory time of the steps of samples over the whole time of these steps.
 
         None without ceilings, and where the L3 caches hold what a step reads, so that memory is no limit.
         """

@@ -36,6 +36,8 @@ COLUMNS = (
 )
 #: Figures that say nothing where no token is drafted.
 OF_SPECULATION = ("tokens_per_step", "acceptance")
+#: What the table of streams has beside the output of each arm.
+STREAM_HEADINGS = ("decode t/s", "ceiling t/s")
 LEGEND = (
     "output t/s: end to end, of all streams together; decode t/s: by the server's time for generating alone; first ms: "
     "to the first text, median; ms/token: after it, of a stream; gap p95: between two pieces of text"
@@ -102,10 +104,18 @@ def _streams_section(run: ShownRun, mark: str) -> Iterator[Section]:
         rates = [mean_tokens_per_second(rounds, arm, streams, measured_rounds.OUTPUT) for arm in arms]
         if any(rates):
             rows.append([str(streams), *("" if rate is None else f"{rate:.1f}" for rate in rates)])
-    if len(rows) > 1:
-        columns = [Column("streams", NUMBER), *(Column(arm if len(arms) > 1 else "tokens/s", NUMBER) for arm in arms)]
-        legend = "tokens per second of all streams together, end to end"
-        yield Section("streams", f"Several streams{mark}", Table(columns, rows), legend)
+    if len(rows) < 2:
+        return
+    headings = [*arms, *STREAM_HEADINGS] if len(arms) > 1 else ["output t/s", *STREAM_HEADINGS]
+    for row in rows:
+        samples = run.select_samples(arms[-1], rounds, int(str(row[0])))
+        row += [
+            _figure_text(value, 1) for value in (figures_of_samples(samples)["decode"], run.decode_ceiling(samples))
+        ]
+    legend = "end to end, of all streams together"
+    legend += f"; decode t/s and its ceiling: of {arms[-1]}, by the server's time for generating alone"
+    table = Table([Column("streams", NUMBER), *(Column(heading, NUMBER) for heading in headings)], rows)
+    yield Section("streams", f"Several streams{mark}", table, legend)
 
 
 def _figure_text(value: float | None, digits: int) -> str:

@@ -70,4 +70,17 @@ options:
     type: list
     elements: int
     default: []
+  objective:
+    description:
+      - What the instance is measured for. C(latency) is the speed of one stream, C(throughput) that of the largest
+        number of streams together, C(prompt) the speed of reading prompts, and C(energy) the tokens per joule. This
+        objective decides. The others are guards, which must not get worse.
+      - C(throughput) needs O(streams), by default as many as slots.
+    type: str
+    choices: [latency, throughput, prompt, energy]
+    default: latency
+  smallest:
+    description: The smallest effect that matters, as a share. A smaller one counts as nothing.
+    type: float
+    default: 0.02
 """

@@ -107,7 +107,7 @@ def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
 def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
     """Whether a round counts is chance; what the server was started with is not, nor what the planner refuses."""
     before = read_arguments(served)
-    code, result = run_tuning(served, epyc_tune_options=["speculation", "hugepages"], epyc_tune_minutes=0.5)
+    code, result = run_tuning(served, epyc_tune_only=["speculation", "hugepages"], epyc_tune_minutes=6)
     assert "document" in result, result
     assert code == (0 if result["clean"] else 2)
     document = json.loads(served.run(f"cat {result['document']}"))

@@ -26,16 +26,20 @@ def tuning_headline(result: TuningResult) -> str:
     if result.faults:
         return "this run is not sound and proves nothing."
     if result.best is None or result.gain is None:
-        return "the default stays; no candidate was better."
+        zone = f"{result.document['plan']['zone']:.0%}".replace("%", " %")
+        return result.shortage or f"the default stays: nothing that was tried seems more than {zone} better."
     changed = changed_options_text(result.best, result.arms[schedule.DEFAULT]["options"])
     interval = result.gain.interval
     if result.is_gain_proven and interval:
-        return f"{format_gain(interval, than='the default')} with {changed}."
-    reason = format_gain(interval) if interval else "no interval yet"
+        return f"{format_gain(interval, result.objective, 'the default')} with {changed}."
+    if result.shortage:
+        return result.shortage
+    reason = format_gain(interval, result.objective) if interval else "no interval yet"
     if result.lost_metrics:
         lost = result.lost_metrics[0]
-        reason = f"{format_metric_name(lost)} loses {lost.format_ratio()}"
-    return f"the default stays; {changed} did not beat it: {reason}."
+        losses = f"{format_metric_name(lost)} loses {lost.format_ratio()}"
+        return f"mixed, so the default stays: {changed} is {reason}, but {losses}."
+    return f"the default stays: in {result.gain.count} rounds {changed} was {reason}, which proves no gain."
 
 
 def propose_options(result: TuningResult) -> Change | None:

@@ -178,7 +178,7 @@ def test_a_tuning_shows_its_candidates_and_what_was_proven() -> None:
     for sample in data["samples"]:
         if sample["arm"] == "candidate 1":
             sample["predicted_ms"] *= 1.2
-    assert "the default stays; threads 96 instead of 124 did not beat it" in run_page.render_run_page(data)
+    assert "the default stays: in 10 rounds threads 96 instead of 124 was" in run_page.render_run_page(data)
 
 
 def test_altered_samples_alter_the_page() -> None:

@@ -61,7 +61,11 @@ class Run:
 
     def leave_cpus_and_measure_bandwidth(self, report_step: Callable[[str], None]) -> None:
         """Move this process off the CPUs of the instance, and measure the bandwidth of its idle memory."""
-        self.document["remarks"] += [*self.target.remarks, *move_off_instance_cpus(self.host, self.target.cpus)]
+        self.document["remarks"] += [
+            *self.target.remarks,
+            *instance_memory.list_model_remarks(self.target),
+            *move_off_instance_cpus(self.host, self.target.cpus),
+        ]
         report_step("it measures the bandwidth of the memory")
         bandwidth = instance_memory.measure_instance_bandwidth(self.host, self.target)
         self.document["bandwidth"].append(instance_memory.bandwidth_to_run_record(bandwidth))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BEGIN = "sovereign_epyc_benchmark"
 STARTED, SOUND, ROUNDS = f"{BEGIN}_started_seconds", f"{BEGIN}_sound", f"{BEGIN}_rounds"
-RATIO = f"{BEGIN}_setting_ratio"
+RATIO, WATTS, TOKENS_PER_JOULE = f"{BEGIN}_setting_ratio", f"{BEGIN}_watts", f"{BEGIN}_tokens_per_joule"
 #: Figure of a run -> its metric, its description, and the factor to its unit.
 FIGURES = {
     "output": (
@@ -51,6 +51,8 @@ HELP = {
     SOUND: "Whether the run proves anything: the run is valid, and at least one of its rounds counts.",
     ROUNDS: "Rounds of the run that count, and discarded rounds.",
     **{name: text for name, text, dummy in FIGURES.values()},
+    WATTS: "Mean power while all prompts were sent, with one stream and with several.",
+    TOKENS_PER_JOULE: "Generated tokens per joule while all prompts were sent, with one stream and with several.",
     RATIO: "The speed with a setting, or with the options that a tuning found, over that without.",
 }
 
@@ -69,7 +71,7 @@ def render_run_metrics(data: object, host: str = "") -> str:
         SOUND: [(common, int(counting > 0 and not run.faults))],
         ROUNDS: [({**common, "counts": "yes"}, counting), ({**common, "counts": "no"}, len(run.discarded_rounds))],
     }
-    for name, labels, value in _figure_metrics(run):
+    for name, labels, value in (*_figure_metrics(run), *_energy_metrics(run)):
         families.setdefault(name, []).append(({**common, **labels}, value))
     ratios = [({**common, **labels}, value) for labels, value in _ratios_over_stock_or_default(run)]
     return metrics.render_metrics({**families, **({RATIO: ratios} if ratios else {})}, HELP)
@@ -78,12 +80,28 @@ def render_run_metrics(data: object, host: str = "") -> str:
 def _figure_metrics(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]]:
     """Yield metric, labels and value for the figures of the arms that are shown side by side."""
     for kind, streams, arm, figures in figure_rows(run) if run.counts else ():
-        # Candidates have other numbers in each run, and a label must not differ from run to run.
-        label = "best" if arm.startswith(schedule.CANDIDATE) else arm
         for figure, (name, dummy, unit) in FIGURES.items():
             value = figures.get(figure)
             if value is not None:
-                yield name, {"kind": kind, "streams": str(streams), "arm": label}, _round_to_six_digits(value * unit)
+                yield (
+                    name,
+                    {"kind": kind, "streams": str(streams), **_arm_label(arm)},
+                    _round_to_six_digits(value * unit),
+                )
+
+
+def _energy_metrics(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield metric, label and value for the energy of the arms that are shown side by side, where it is known."""
+    arms, rounds = run.arms_and_rounds_side_by_side()
+    for arm in arms if run.counts else ():
+        for name, value in zip((WATTS, TOKENS_PER_JOULE), run.power_and_tokens_per_joule(arm, rounds)):
+            if value is not None:
+                yield name, _arm_label(arm), _round_to_six_digits(value)
+
+
+def _arm_label(arm: str) -> dict[str, str]:
+    """Return the label of an arm; candidates share one, because they have other numbers in each run."""
+    return {"arm": "best" if arm.startswith(schedule.CANDIDATE) else arm}
 
 
 def _ratios_over_stock_or_default(run: ShownRun) -> Iterator[tuple[dict[str, str], float]]:

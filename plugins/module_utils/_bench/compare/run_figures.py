@@ -12,6 +12,7 @@ import math
 from statistics import median
 
 from ..rounds import measured_rounds, schedule
+from ..statistics.energy_figures import compute_tokens_per_joule
 from ..statistics.figures import is_plain_sample
 
 TYPE_CHECKING = False
@@ -113,7 +114,7 @@ def _figures_of_samples(by_round: Sequence[Samples]) -> list[Figure]:
             return bool(sample["rate"] == rate)
 
         figures.append(figure(f"within limits, {rate:g}/s", SHARE, has_rate, _mean_share_within_limits))
-    return [*figures, figure(ENERGY, PER_JOULE, lambda one: True, _tokens_per_joule)]
+    return [*figures, figure(ENERGY, PER_JOULE, is_plain_sample, compute_tokens_per_joule)]
 
 
 def _median_first_ms(samples: Samples) -> float | None:
@@ -135,9 +136,3 @@ def _rate_of(what: str) -> Callable[[Samples], float | None]:
 def _mean_share_within_limits(samples: Samples) -> float | None:
     shares = [sample["within_slo"] for sample in samples if sample["within_slo"] is not None]
     return sum(shares) / len(shares) if shares else None
-
-
-def _tokens_per_joule(samples: Samples) -> float | None:
-    """Return the output tokens of an arm in a round over the energy of the arm in this round."""
-    joules = next((sample["witness"]["joules"] for sample in samples if sample["witness"]["joules"]), None)
-    return sum(sample["output_n"] for sample in samples) / joules if joules else None

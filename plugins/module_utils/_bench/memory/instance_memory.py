@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from ..._errors import TuningError
 from ..._models import model as gguf_model
+from ..._models.known_architectures import unknown_architecture_remark
 from ..._models.memory_traffic import DraftModel, compute_step_traffic
+from ..._models.token_cost import DEFAULT_MLA, ModelLayers
+from ..._notation.numbers import parse_whole_number
+from ..._serving.llama_cpp.capabilities import IK
 from ..rounds import schedule
 from ..statistics import figures
 from . import bandwidth as bandwidths
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._host.topology import Topology
+    from ..._models.model import Model
     from ..load.answer import Sample
     from ..target.measured_instance import MeasuredInstance
 
@@ -84,7 +89,7 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
     model = gguf_model.read_model(file)
     drafting = target.process_argument_value("--model-draft", "-md", "--spec-draft-model")
     draft = gguf_model.read_model(drafting) if drafting else None
-    types = _cache_types(target)
+    types, mla = _cache_types(target), _mla_method(target, model)
     rows = []
     for (kind, streams, depth), alike in _samples_by_step(samples).items():
         answers = sum(len(sample["ttfts_ms"]) or 1 for sample in alike)
@@ -92,7 +97,7 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
         guessed = sum(sample["drafted"] for sample in alike) / figures.count_decoding_steps(alike)
         draft_model = DraftModel(draft, guessed) if draft else None
         at_once = min(streams, target.slots)
-        traffic = compute_step_traffic(model, context, types, at_once, draft_model, guessed_per_stream=guessed)
+        traffic = compute_step_traffic(model, context, types, at_once, draft_model, guessed_per_stream=guessed, mla=mla)
         if traffic is not None:
             parts = {name: round(size) for name, size in traffic.parts.items()}
             step = {"kind": kind, "streams": streams, "depth": depth, "context": context}
@@ -102,14 +107,18 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
 
 def predict_step_bytes_and_bandwidth(top: Topology, target: MeasuredInstance) -> tuple[float, float] | None:
     """Return the bytes of a step with a short context, and the bandwidth of the data sheet in GB/s; None if unknown."""
-    file = target.gguf_model_path()
-    try:
-        model = gguf_model.read_model(file) if file else None
-    except TuningError:
-        model = None
-    traffic = compute_step_traffic(model, PREDICTED_CONTEXT, _cache_types(target)) if model else None
-    gbps = bandwidths.data_sheet_bandwidth(top, target.cpus, target.nodes).gbps
-    return (traffic.total_bytes, gbps) if traffic and gbps else None
+    model, gbps = target.read_gguf_model(), bandwidths.data_sheet_bandwidth(top, target.cpus, target.nodes).gbps
+    if model is None or not gbps:
+        return None
+    traffic = compute_step_traffic(model, PREDICTED_CONTEXT, _cache_types(target), mla=_mla_method(target, model))
+    return (traffic.total_bytes, gbps) if traffic else None
+
+
+def list_model_remarks(target: MeasuredInstance) -> list[str]:
+    """Return sentences why the bytes of a step may be wrong for the model of an instance."""
+    model = target.read_gguf_model()
+    remark = unknown_architecture_remark(model) if model else ""
+    return [remark] if remark else []
 
 
 def _cache_types(target: MeasuredInstance) -> tuple[str, str]:
@@ -118,6 +127,14 @@ def _cache_types(target: MeasuredInstance) -> tuple[str, str]:
         target.process_argument_value("--cache-type-k", "-ctk") or "f16",
         target.process_argument_value("--cache-type-v", "-ctv") or "f16",
     )
+
+
+def _mla_method(target: MeasuredInstance, model: Model) -> int:
+    """Return the method by which ik_llama.cpp computes with the compressed keys of a model; 0 for another engine."""
+    if not ModelLayers(model).compressed_rank or target.find_engine() != IK:
+        return 0
+    method = parse_whole_number(target.process_argument_value("--mla-use", "-mla"))
+    return DEFAULT_MLA if method is None else method
 
 
 def memory_ceilings(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[StepKey, Ceiling]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..._models.model import Model
     from ..load.answer import Api
 
 #: Seconds that the server may take to answer for one of its properties.
@@ -115,14 +116,18 @@ class MeasuredInstance:
 
     def read_model_name_and_quantization(self) -> tuple[str | None, str | None]:
         """Return name and quantization of the model; None for what its files do not say."""
+        model = self.read_gguf_model()
+        if model is None:
+            return None, None
+        return model.header_text("general.name") or os.path.basename(model.path), model.quantization
+
+    def read_gguf_model(self) -> Model | None:
+        """Return the model by the header of its GGUF file; None for another format, or for a file that is damaged."""
         path = self.gguf_model_path()
         try:
-            model = read_model(path) if path else None
+            return read_model(path) if path else None
         except TuningError:
-            model = None
-        if path is None or model is None:
-            return None, None
-        return model.header_text("general.name") or os.path.basename(path), model.quantization
+            return None
 
     def fetch_server_json(self, path: str) -> Any:
         """Return the JSON that the server sends for a path; None where it sends none."""

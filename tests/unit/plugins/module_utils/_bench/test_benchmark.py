@@ -73,8 +73,8 @@ def test_the_figures_of_a_benchmark(here: Measured) -> None:
     document = run(here)[1]
     (row,) = BenchmarkResult(document).figure_rows()
     assert (row["kind"], row["streams"]) == ("prose", 1)
-    # The server says that it took its time, and answers at once.
-    assert row["decode"] == pytest.approx(1000 / TOKEN_MS) and 1000 / TOKEN_MS < row["low"] <= row["high"]
+    # The server says that it took its time, and answers at once, as fast as this machine is.
+    assert row["decode"] == pytest.approx(1000 / TOKEN_MS) and 0 < row["low"] <= row["high"]
     assert (row["depth"], row["turn"], row["rate"], row["within_slo"]) == (0, 1, None, None)
     assert row["prefill"] == pytest.approx(PROMPT / 0.1)
     # Of eight tokens three were guessed right, so that there were five steps.

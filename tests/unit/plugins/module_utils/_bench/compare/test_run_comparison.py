@@ -107,7 +107,7 @@ def test_depths_second_turns_rates_and_energy_are_compared_too() -> None:
             arrivals = {**sample, "rate": 0.5, "streams": 4, "within_slo": 0.9 / factor}
             document["samples"] += [deep, second, arrivals]
         for sample in document["samples"]:
-            sample["witness"].update(joules=5000.0 * factor, seconds=20.0)
+            sample["witness"].update(joules=5000.0 * factor, seconds=20.0, tokens=500)
         return run_document.validate_document(document)
 
     compared, words, dummy = compare(add(changed(), 1.0), add(changed(), 1.2))

@@ -38,9 +38,10 @@ def find_soundness_faults(
     faults = machine_faults(document, twins)
     judged = [measured for measured in rounds if measured.phase != schedule.PROBE]
     if judged and all(measured.discard_reason for measured in judged):
+        last_reason = judged[-1].discard_reason.rstrip(".")
         faults.append(
-            f"No round counts, of {len(judged)}. The last was discarded: {judged[-1].discard_reason}. Remove what "
-            "disturbs this host, and measure again."
+            f"No round counts, of {len(judged)}. The last was discarded: {last_reason}. Remove what disturbs this "
+            "host, and measure again."
         )
     for setting_class in schedule.REPETITIONS:
         of_class = [measured for measured in rounds if measured.setting_class == setting_class]

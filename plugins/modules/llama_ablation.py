@@ -118,13 +118,16 @@ reboots:
   type: bool
 verdicts:
   description:
-    - The verdict on each setting. C(verdict) is C(pays), C(hurts), C(nothing), C(undecided), C(not tested) or
-      C(rejected). C(ratio) is the speed with the setting divided by the speed without it, so above 1 the setting helps.
-      C(low) and C(high) are the ends of its confidence interval.
+    - The verdicts on each setting, a row for each objective and then one for each other metric, whose C(objective) is
+      empty. C(verdict) is C(pays), C(hurts), C(nothing), C(undecided), C(not tested) or C(rejected). C(overall) is the
+      word for all objectives of the setting, which may also be C(mixed).
+    - C(ratio) is the metric with the setting divided by the metric without it, so above 1 the setting helps. C(low) and
+      C(high) are the ends of its confidence interval. C(rounds) is the number of starts of the server behind it.
   returned: when it was measured
   type: list
   elements: dict
-  sample: [{"knob": "boost", "verdict": "pays", "ratio": 1.08, "low": 1.06, "high": 1.1, "rounds": 9}]
+  sample: [{"knob": "boost", "objective": "latency", "verdict": "pays", "overall": "pays", "ratio": 1.08, "low": 1.06,
+            "high": 1.1, "rounds": 9}]
 losses:
   description: A sentence for each arm of O(arms) that is proven to be worse than the instance as it runs.
   returned: when it was measured

@@ -68,12 +68,11 @@ def count_differing_texts(rounds: Iterable[Round], arm: str, anchor: str = sched
     """
     differing = compared = 0
     for measured in rounds:
-        if measured.discard_reason:
-            continue
-        for (of_arm, prompt), digests in measured.texts.items():
-            of_anchor = set(measured.texts.get((anchor, prompt), ())) - {None}
-            known = [digest for digest in digests if digest is not None]
-            if of_arm == arm and of_anchor:
+        of_arm, of_anchor = measured.texts.get(arm, {}), measured.texts.get(anchor, {})
+        for prompt in () if measured.discard_reason else of_arm.keys() & of_anchor.keys():
+            expected = {digest for digest in of_anchor[prompt] if digest is not None}
+            known = [digest for digest in of_arm[prompt] if digest is not None]
+            if expected:
                 compared += len(known)
-                differing += sum(digest not in of_anchor for digest in known)
+                differing += sum(digest not in expected for digest in known)
     return differing, compared

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 OUTPUT, DECODE, PREFILL, STEPS, PER_STEP = "output", "decode", "prefill", "steps", "tokens per step"
 REQUEST, FIRST_TOKEN, TOKENS_PER_JOULE = "request", "first token", "tokens per joule"
 ONE_STREAM, WHOLE_REQUEST = (DECODE, "", 1), (REQUEST, "", 1)
+#: The metrics that are known for each prompt, with one stream.
+PROMPT_METRICS = (DECODE, REQUEST)
 #: The fields of samples that are added up.
 SUMMED = ("output_n", "output_ms", "prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "accepted")
 
@@ -59,7 +61,7 @@ class Round:
         self.prompt_levels: dict[str, dict[tuple[str, PromptOfKind], float]] = {}
         self.pass_levels: dict[str, list[float]] = {}
         self.starts: dict[str, int] = {}
-        self.texts: dict[tuple[str, PromptOfKind], list[str | None]] = {}
+        self.texts: dict[str, dict[PromptOfKind, list[str | None]]] = {}
         self.speculating_arms: set[str] = set()
         self.settings_digests: dict[str, set[str]] = {}
 
@@ -121,11 +123,12 @@ def _fill_prompts_of_arm(measured: Round, arm: str, samples: Sequence[Mapping[st
     """Fill in texts, and where prompts are known also the levels of prompts and passes; samples have one stream."""
     passes: list[list[Mapping[str, Any]]] = []
     for (kind, prompt), of_prompt in _group_samples(samples, lambda s: (s["kind"], s["prompt"])).items():
-        measured.texts[arm, (kind, prompt)] = [sample["text_sha256"] for sample in of_prompt]
+        digests = [sample["text_sha256"] for sample in of_prompt]
+        measured.texts.setdefault(arm, {})[kind, prompt] = digests
         if prompt is None:
             continue
         levels = _compute_one_stream_levels(_sum_samples(of_prompt))
-        for metric in (DECODE, REQUEST):
+        for metric in PROMPT_METRICS:
             measured.prompt_levels.setdefault(arm, {})[metric, (kind, prompt)] = levels[metric]
         for at, sample in enumerate(of_prompt):
             passes += [[]] if at == len(passes) else []

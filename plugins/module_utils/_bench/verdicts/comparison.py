@@ -12,6 +12,7 @@ import math
 
 from ..rounds import measured_rounds, schedule
 from ..rounds.answer_differences import log_ratios_of_prompts, speculation_differs
+from ..rounds.measured_rounds import PROMPT_METRICS
 from ..statistics.confidence_interval import Interval, confidence_interval, mean
 from ..statistics.stratified_mean import stratified_interval
 
@@ -113,7 +114,8 @@ def compare_anchor_with_arm(
     choice among all prompts of their kinds, and the spread of prompts counts beside that of rounds.
     """
     values = measured_rounds.log_ratios_of_counting_rounds(rounds, arm, key, anchor)
-    by_prompt = log_ratios_of_prompts(rounds, arm, key, anchor) if speculation_differs(rounds, arm, anchor) else {}
+    depends_on_prompt = key[0] in PROMPT_METRICS and speculation_differs(rounds, arm, anchor)
+    by_prompt = log_ratios_of_prompts(rounds, arm, key, anchor) if depends_on_prompt else {}
     return Comparison(key, values, rule, by_prompt)
 
 

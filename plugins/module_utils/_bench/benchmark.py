@@ -83,7 +83,7 @@ def _run_rounds(
             counting += not discard_reason
             if discard_reason:
                 report_step(f"round {len(order)} does not count and is repeated: {discard_reason}")
-        if counting:
+        if counting or request.depths:
             target.server.report_answer = lambda answer: None
             depth_rounds.measure_depths(meter, run, round_clock.round_seconds, report_step)
     except progress.RunStopped as reason:

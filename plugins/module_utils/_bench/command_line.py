@@ -24,6 +24,7 @@ from .._notation.printable import escape_lines
 from .._serving.unit.installed import select_instance_and_plan
 from .._serving.verify.baseline import load_baseline
 from . import archive, benchmark, progress
+from .documents.samples_csv import render_samples_csv
 from .load.prompts import DEFAULT_TOKENS
 from .load.request import ANSWER_TIMEOUT, ROUNDS, MeasuringRequest
 from .reports.benchmark_report import BenchmarkResult
@@ -71,13 +72,16 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"Interrupted. The rounds that were measured until now are in a file in {FOLDER}.\n")
         return 1
-    sys.stdout.write(
-        json.dumps(document, indent=1, sort_keys=True) + "\n"
-        if given["json"]
-        else escape_lines(render_run_report(document))
-    )
+    sys.stdout.write(_render_output(document, given))
     sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
     return 0 if BenchmarkResult(document).counts else 2
+
+
+def _render_output(document: dict[str, Any], given: dict[str, Any]) -> str:
+    """Return what is printed of a run: its document, its samples or its report."""
+    if given["json"]:
+        return json.dumps(document, indent=1, sort_keys=True) + "\n"
+    return render_samples_csv(document) if given["csv"] else escape_lines(render_run_report(document))
 
 
 def _compare_runs(paths: Sequence[str], as_json: bool) -> int:
@@ -181,6 +185,7 @@ def _build_argument_parser() -> _BadRequestParser:
     add("--baseline", action="store_true", help="the run becomes the baseline of the instance, if a round counts")
     add("--stop", action="store_true", help="end the run that measures on this host, and put everything back")
     add("--json", action="store_true", help="print the document of the run, not its report")
+    add("--csv", action="store_true", help="print all samples as comma-separated values, not the report")
     return parser
 
 

@@ -108,7 +108,7 @@ def test_it_measures_as_the_playbook_does(here: Measured, capsys: pytest.Capture
     said = capsys.readouterr()
     path = said.err.splitlines()[-1].rpartition(" ")[2].rstrip(".")
     document = json.loads(Path(path).read_text())
-    assert said.out == run_report.render_run_report(document) and "it measures round 1" in said.err
+    assert said.out == run_report.render_run_report(document) and "round 1, 0 of " in said.err
     assert {(one["kind"], one["streams"]) for one in document["samples"]} == {("prose", 1)}
 
 

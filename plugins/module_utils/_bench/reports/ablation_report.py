@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 
-from ..rounds import schedule
-from ..verdicts.comparison import HURTS, PAYS, UNDECIDED, format_metric_name
+from ..rounds import measured_rounds, schedule
+from ..verdicts.comparison import MIXED, PAYS, UNDECIDED, format_interval, format_metric_name
 from ..verdicts.setting_verdicts import TESTED_WORDS, UNTESTED
 from .inventory_change import removal_arms, render_removal_diff
 from .report_model import NOTE, NUMBER, PLOT, Cell, Change, Column, Section, Step, Table
 from .table_cells import metric_cells, ratio_cell
-from .wording import count_with_noun, format_gain, join_names
+from .wording import count_with_noun, format_gain, join_names, objective_of_metric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def ablation_headline(judgement: Judgement) -> str:
     paying = sum(verdict.word == PAYS for verdict in judgement.verdicts)
     tested = sum(verdict.word in TESTED_WORDS for verdict in judgement.verdicts)
     verb = "pays" if paying == 1 else "pay"
-    text = format_gain(gain, than=schedule.STOCK)
+    text = format_gain(gain, next(iter(judgement.confirmation.over_stock)), schedule.STOCK)
     if gain.low <= 0 <= gain.high:
         text = f"no proven gain, {text}"
     elif gain.high < 0:
@@ -49,9 +50,10 @@ def kept_loss_alerts(judgement: Judgement) -> Iterator[str]:
     """Yield a sentence for each metric in which the kept settings are proven to be worse than the tuned ones."""
     for comparison in judgement.confirmation.losses_against_tuned:
         if comparison.interval:
+            change = format_gain(comparison.interval, objective_of_metric(comparison))
             yield (
-                f"What is kept is worse than what is tuned in {format_metric_name(comparison)}: "
-                f"{format_gain(comparison.interval)}. Weigh that before settings are taken out."
+                f"What is kept is worse than what is tuned in {format_metric_name(comparison)}: {change}. Weigh that "
+                "before settings are taken out."
             )
 
 
@@ -65,14 +67,18 @@ def propose_change(run: ShownRun, judgement: Judgement) -> Change | None:
     """Return what to change in the inventory; None where the run proves nothing."""
     if judgement.faults or not judgement.confirmation.confirmed:
         return None
-    hurting = [verdict.knob for verdict in judgement.verdicts if verdict.word == HURTS]
-    if not hurting:
-        return Change("Change nothing: no setting was proven to hurt.")
-    arms = removal_arms(run.data["plan"]["arms"], hurting)
-    what = f"{join_names(hurting)}, which {'hurts' if len(hurting) == 1 else 'hurt'}"
+    removed = judgement.settings_to_leave_out()
+    mixed = [verdict.knob for verdict in judgement.verdicts if verdict.word == MIXED]
+    question = ""
+    if mixed:
+        question = f" Decide on {join_names(mixed)} by what you serve: better in one objective, worse in another."
+    if not removed:
+        return Change(f"Change nothing: no setting was proven to hurt without a gain.{question}")
+    does_not = f"{'does' if len(removed) == 1 else 'do'} not pay"
+    remove = f"{join_names(removed)} {does_not}: remove these lines from host_vars or group_vars, and run site.yml."
     return Change(
-        f"Take out {what}: remove these lines from host_vars or group_vars, and run site.yml.",
-        render_removal_diff(run.data["instance"], arms),
+        f"{remove}{question}",
+        render_removal_diff(run.data["instance"], removal_arms(run.data["plan"]["arms"], removed)),
     )
 
 
@@ -85,79 +91,109 @@ def ablation_steps(run: ShownRun, judgement: Judgement) -> Iterator[Step]:
     untested = [verdict.knob for verdict in judgement.verdicts if verdict.word == UNTESTED and verdict.setting_class]
     if undecided or untested:
         names = join_names([*undecided, *untested])
-        listed = ",".join(f'"{name}"' for name in [*undecided, *untested])
+        variables = json.dumps({"epyc_ablation_knobs": [*undecided, *untested]})
         yield Step(
             f"Give {names} more time in a run of their own.",
-            f"ansible-playbook playbooks/ablation.yml -l HOST -e '{{\"epyc_ablation_knobs\": [{listed}]}}'",
+            f"ansible-playbook playbooks/ablation.yml -l HOST -e '{variables}'",
         )
-    if not undecided and not untested and any(verdict.word == HURTS for verdict in judgement.verdicts):
+    if judgement.settings_to_leave_out():
         yield Step("After the change, measure what the instance does now.", "ansible-playbook playbooks/benchmark.yml")
 
 
 def _settings_section(run: ShownRun, judgement: Judgement) -> Section:
     classes = {arm["name"]: arm["class"] for arm in run.data["plan"]["arms"]}
-    rows = [_verdict_row(verdict) for verdict in judgement.verdicts_by_gain()]
-    if judgement.stock.count:
-        rows.append(_reference_row("tuned over stock", judgement.stock, classes[schedule.STOCK]))
-    rows += [_reference_row(f"tuned over itself, {unit}", twin, unit) for unit, twin in judgement.twins.items()]
-    columns = [Column("setting"), Column("verdict"), Column("with over without"), Column("n", NUMBER)]
-    columns += [Column("interval", PLOT), Column("reason", NOTE)]
+    others = judgement.objectives[1:]
+    rows = [_verdict_row(verdict, others, bool(judgement.faults)) for verdict in judgement.verdicts_by_gain()]
+    references = [("tuned over stock", judgement.stock, classes[schedule.STOCK])] if judgement.stock.count else []
+    references += [(f"tuned over itself, {unit}", twin, unit) for unit, twin in judgement.twins.items()]
+    for name, comparison, unit in references:
+        cells = _comparison_cells(comparison, "", schedule.REPETITIONS[unit].name)
+        rows.append([name, "", *cells, *[""] * len(others), "", ""])
+    columns = [Column("setting"), Column("verdict"), Column(judgement.objectives[0]), Column("n", NUMBER)]
+    columns += [Column("interval", PLOT), *map(Column, others), Column("other texts", NUMBER), Column("reason", NOTE)]
     zone = run.data["plan"]["zone"]
     legend = (
-        "n: rounds, starts or boots; with over without: tokens per second with the setting over those without it; the "
-        f"plot has the interval with its estimate, and around 1 the band of changes below {100 * zone:g} %"
+        f"{join_names(judgement.objectives)}: with the setting over without it; n: rounds, starts or boots; the plot "
+        f"has the interval of {judgement.objectives[0]} with its estimate, and around 1 the band of changes below "
+        f"{100 * zone:g} %"
     )
+    if any(verdict.differing_texts for verdict in judgement.verdicts):
+        legend += "; other texts: answers that have another text without the setting"
     return Section("settings", "What each setting does", Table(columns, rows, math.log1p(zone)), legend)
 
 
-def _verdict_row(verdict: Verdict) -> list[AnyCell]:
+def _verdict_row(verdict: Verdict, other_objectives: list[str], has_faults: bool) -> list[AnyCell]:
     unit = schedule.REPETITIONS[verdict.setting_class].name if verdict.setting_class else ""
+    texts = f"{verdict.differing_texts} of {verdict.compared_texts}" if verdict.differing_texts else ""
     return [
         verdict.knob,
         Cell(verdict.word, verdict.word),
-        *_comparison_cells(verdict.primary, verdict.word, unit),
+        *_deciding_cells(verdict, unit),
+        *(ratio_cell(verdict.comparisons.get(objective), has_faults) for objective in other_objectives),
+        texts,
         verdict.reason,
     ]
 
 
-def _reference_row(name: str, comparison: Comparison, setting_class: str) -> list[AnyCell]:
-    return [name, "", *_comparison_cells(comparison, "", schedule.REPETITIONS[setting_class].name), ""]
+def _deciding_cells(verdict: Verdict, unit: str) -> list[AnyCell]:
+    """Return the cells of ratio, count and plot: of the deciding objective, or as the screening estimated it."""
+    if verdict.screened and (verdict.is_settled_by_screening or not verdict.primary or not verdict.primary.interval):
+        ratio = format_interval(verdict.screened)
+        return [Cell(ratio, "", verdict.screened), "", Cell(f"{ratio}, by screening", verdict.word, verdict.screened)]
+    return _comparison_cells(verdict.primary, verdict.word, unit)
 
 
 def _comparison_cells(comparison: Comparison | None, word: str, unit: str) -> list[AnyCell]:
     """Return the cells of ratio, count and plot; the plot has the colour of the verdict."""
     if comparison is None:
         return ["", "", ""]
-    ratio = comparison.format_ratio()
+    ratio, interval = comparison.format_ratio(), comparison.interval
     tooltip = f"{ratio}, {count_with_noun(comparison.count, unit)}" if unit else ratio
-    return [
-        Cell(ratio if comparison.interval else "", "", comparison.interval),
-        str(comparison.count),
-        Cell(tooltip, word, comparison.interval),
-    ]
+    return [Cell(ratio if interval else "", "", interval), str(comparison.count), Cell(tooltip, word, interval)]
 
 
 def metrics_section(judgement: Judgement) -> Iterator[Section]:
-    """Yield the effect of each setting on each metric: a row for each setting, a column for each metric."""
-    shown = [verdict for verdict in judgement.verdicts if any(guard.interval for guard in verdict.guards)]
-    names = dict.fromkeys(format_metric_name(guard) for verdict in shown for guard in verdict.guards if guard.interval)
-    rows = [[verdict.knob, *metric_cells(names, verdict.guards, bool(judgement.faults))] for verdict in shown]
+    """Yield the effect of each setting on each metric that explains its verdict: a row for each setting."""
+    by_verdict = {
+        verdict: [found for found in (*verdict.guards, *_telling_details(verdict)) if found.interval]
+        for verdict in judgement.verdicts
+    }
+    names = dict.fromkeys(format_metric_name(found) for comparisons in by_verdict.values() for found in comparisons)
+    rows = [
+        [verdict.knob, *metric_cells(names, comparisons, bool(judgement.faults))]
+        for verdict, comparisons in by_verdict.items()
+        if comparisons
+    ]
     if rows:
-        columns = [Column("setting"), *map(Column, names)]
-        legend = "+ and -: the interval proves a gain or a loss"
-        yield Section("metrics", "By metric", Table(columns, rows), legend)
+        legend = "+ and -: the interval proves a gain or a loss; above 1 the setting is better, also for times"
+        yield Section("metrics", "By metric", Table([Column("setting"), *map(Column, names)], rows), legend)
+
+
+def _telling_details(verdict: Verdict) -> list[Comparison]:
+    """Return the details of a verdict; those of steps only where speculation has other tokens per step."""
+    per_step = [found.interval for found in verdict.details if found.key[0] == measured_rounds.PER_STEP]
+    if any(interval and interval.mean for interval in per_step):
+        return verdict.details
+    return [found for found in verdict.details if found.key[0] not in (measured_rounds.STEPS, measured_rounds.PER_STEP)]
 
 
 def _confirmation_section(judgement: Judgement) -> Iterator[Section]:
-    race = judgement.confirmation
+    """Yield the confirmation: a row for each pair of arms, a column for each objective and each guard."""
+    race, has_faults = judgement.confirmation, bool(judgement.faults)
     if race.kept_over_stock is None:
         return
-    names = dict.fromkeys(format_metric_name(comparison) for comparison in race.by_metric if comparison.interval)
-    has_faults = bool(judgement.faults)
+    pairs = [
+        (f"{race.winner} over stock", race.over_stock, race.by_metric),
+        ("tuned over stock", race.tuned_over_stock, []),
+        ("kept over tuned", race.over_tuned, race.guards_over_tuned),
+    ]
+    guards = (*race.by_metric, *race.guards_over_tuned)
+    names = dict.fromkeys(format_metric_name(comparison) for comparison in guards if comparison.interval)
     rows: list[list[AnyCell]] = []
-    for name, comparison in race.comparisons_by_name().items():
-        by_metric = race.by_metric if comparison is race.kept_over_stock else []
-        rows.append([name, ratio_cell(comparison, has_faults), *metric_cells(names, by_metric, has_faults)])
-    columns = [Column("confirmation"), Column("decode"), *map(Column, names)]
+    for name, by_objective, by_metric in pairs:
+        if by_objective:
+            ratios = [ratio_cell(by_objective.get(objective), has_faults) for objective in race.over_stock]
+            rows.append([name, *ratios, *metric_cells(names, by_metric, has_faults)])
+    columns = [Column("confirmation"), *map(Column, race.over_stock), *map(Column, names)]
     title = f"Confirmation in {count_with_noun(race.kept_over_stock.count, 'fresh round')}"
     yield Section("confirmation", title, Table(columns, rows))

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from ..rounds import measured_rounds
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..statistics.confidence_interval import Interval
+    from ..verdicts.comparison import Comparison
 
 #: Objective -> what a gain and what a loss is called.
 GAIN_AND_LOSS = {
@@ -29,6 +32,16 @@ def format_gain(interval: Interval, objective: str = "latency", than: str = "") 
     digits = 0 if middle >= WHOLE_PERCENT else 1
     subject = f"{gain} than {than}" if than else gain
     return f"{middle:.{digits}f} % {subject} ({low:.{digits}f} to {high:.{digits}f} %)".replace("(-0.0 ", "(0.0 ")
+
+
+def objective_of_metric(comparison: Comparison) -> str:
+    """Return the objective whose words say what a change of this metric is."""
+    metric, dummy, streams = comparison.key
+    if metric == measured_rounds.TOKENS_PER_JOULE:
+        return "energy"
+    if metric == measured_rounds.PREFILL:
+        return "prompt"
+    return "throughput" if streams > 1 else "latency"
 
 
 def count_with_noun(count: int, noun: str) -> str:

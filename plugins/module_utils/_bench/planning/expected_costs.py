@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import os
 
-from ..._errors import TuningError
-from ..documents.run_document import load_document
 from ..load.warm_up import STABLE_RATES, WARM_UP_TOKENS
 from ..memory import instance_memory
 from .costs import Costs, costs_of_plan
+from .last_runs import load_newest_documents
 from .token_times import list_request_seconds, predict_token_times, token_times_of_last_run
 
 TYPE_CHECKING = False
@@ -55,16 +54,8 @@ def find_expected_costs(
 
 def _costs_of_last_run(folder: str, instance: str) -> tuple[Costs, str] | None:
     """Return the costs that the newest run of an instance has recorded, and which run it was."""
-    try:
-        names = [name for name in os.listdir(folder) if name.startswith(f"{instance}-") and name.endswith(".json")]
-    except OSError:
-        return None
-    for name in sorted(names, reverse=True):
-        try:
-            document = load_document(f"{folder}/{name}")
-        except TuningError:
-            continue
+    for document in load_newest_documents(folder, instance):
         costs = costs_of_plan(document["plan"])
-        if document["instance"] == instance and costs:
+        if costs:
             return costs, f"as in the run of {document['started']}"
     return None

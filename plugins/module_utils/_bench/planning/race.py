@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
-from .precision import rounds_for_half_width
+from ..rounds import schedule
+from .costs import Costs
+from .precision import best_passes_per_start, rounds_for_half_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from .precision import Noise
 
 #: Arms of a race beside those without a setting: the anchor and its twin.
 FIXED_RACE_ARMS = 2
@@ -26,29 +30,28 @@ class Question:
 
 
 class RaceRules:
-    """What a race costs and needs: seconds of a round by class and arms, noise of a ratio by class, and the decision.
+    """What a race costs and needs, by the costs of starts and passes, their noise, and the decision of a comparison.
 
-    ``alpha`` is the probability of a false claim of one comparison, and ``zone`` the largest log ratio that does not
-    matter.
+    ``passes`` maps each class to the passes of an arm in a round. ``alpha`` is the probability of a false claim of one
+    comparison, and ``zone`` the largest log ratio that does not matter.
     """
 
-    def __init__(
-        self,
-        round_seconds: Callable[[str, int], float],
-        ratio_sd: Callable[[str], float],
-        alpha: float,
-        zone: float,
-    ) -> None:
-        self.round_seconds = round_seconds
-        self._ratio_sd = ratio_sd
+    def __init__(self, costs: Costs, noise: Noise, passes: Mapping[str, int], alpha: float, zone: float) -> None:
+        self.costs = costs
+        self._noise = noise
+        self._passes = passes
         self._alpha = alpha
         self._zone = zone
+
+    def round_seconds(self, setting_class: str, arms: int) -> float:
+        """Return the seconds of a round of a class with a number of arms."""
+        return self.costs.round_seconds(setting_class, arms, self._passes[setting_class])
 
     def rounds_left(self, question: Question) -> int:
         """Return how many more rounds probably decide a question, at least one."""
         # An effect is proven when the interval is beside 1, and its absence when the interval lies in the zone.
         half_width = max(question.effect, self._zone - question.effect, self._zone / 2)
-        sd = self._ratio_sd(question.setting_class)
+        sd = self._noise.ratio_sd(question.setting_class, self._passes[question.setting_class])
         return max(1, rounds_for_half_width(half_width, sd, self._alpha) - question.rounds)
 
     def race_seconds(self, questions: Sequence[Question]) -> float:
@@ -80,6 +83,16 @@ class RaceRules:
 
     def _effect_per_second(self, questions: Sequence[Question]) -> float:
         return sum(question.effect for question in questions) / self.race_seconds(questions)
+
+
+def best_passes_by_class(costs: Costs, noise: Noise) -> dict[str, int]:
+    """Return for each class how often an arm is sent all prompts in a round of a race."""
+    # Arms that share a start share its costs too.
+    shared = Costs(costs.start_s / (FIXED_RACE_ARMS + 1), costs.pass_s)
+    return {
+        schedule.LIVE: best_passes_per_start(shared, noise),
+        schedule.RESTART: best_passes_per_start(costs, noise),
+    }
 
 
 def _group_by_class(questions: Sequence[Question]) -> list[list[Question]]:

@@ -10,13 +10,13 @@ import math
 from ..rounds import schedule
 from . import screening
 from .budget import RESERVE_FACTOR, format_seconds
-from .race import Question, RaceRules
+from .race import Question
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from .costs import Costs
+    from .race import RaceRules
 
 #: Name of a setting -> the effect that a plan expects before the host has been measured, as a log ratio. It decides
 #: only which setting comes first. Source: effects that were published of other hosts.
@@ -67,7 +67,7 @@ class TimePlan:
     ) -> None:
         names = sorted(settings, key=lambda name: -expected_effect(name))
         self.questions = [Question(name, settings[name], expected_effect(name)) for name in names]
-        self.costs = costs
+        self.costs = rules.costs
         self._rules = rules
         self._confirmation_class = confirmation_class
 
@@ -143,8 +143,3 @@ def unsettled_remark(names: Sequence[str], seconds: float) -> str:
         f"{NOT_ENOUGH_TIME} for {', '.join(names)}: about {minutes_up(seconds)} more minutes probably settle "
         f"{'it' if len(names) == 1 else 'them'}."
     )
-
-
-def make_round_seconds(costs: Costs, passes: Callable[[str], int]) -> Callable[[str, int], float]:
-    """Return a function from class and number of arms to the seconds of a round."""
-    return lambda setting_class, arms: costs.round_seconds(setting_class, arms, passes(setting_class))

@@ -9,15 +9,13 @@ from the bytes that a step reads and the bandwidth of the data sheet.
 
 from __future__ import annotations
 
-import os
 from itertools import cycle, islice
 
-from ..._errors import TuningError
-from ..documents.run_document import load_document
 from ..load import open_loop
 from ..load.closed_loop import REQUESTS_PER_STREAM
 from ..load.prefix_reuse import SECOND_TURN_TOKENS
 from ..statistics.figures import is_plain_sample
+from .last_runs import load_newest_documents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,21 +76,13 @@ def token_times_of_answers(answers: Iterable[Answer]) -> TokenTimes:
 
 def token_times_of_last_run(folder: str, instance: str) -> TokenTimes | None:
     """Return the times in the newest document of an instance in a folder; None without a document that can be read."""
-    try:
-        names = [name for name in os.listdir(folder) if name.startswith(f"{instance}-") and name.endswith(".json")]
-    except OSError:
-        return None
-    for name in sorted(names, reverse=True):
-        try:
-            document = load_document(f"{folder}/{name}")
-        except TuningError:
-            continue
+    for document in load_newest_documents(folder, instance):
         samples = [sample for sample in document["samples"] if sample["streams"] == 1 and is_plain_sample(sample)]
         prompt_n, prompt_ms, predicted_n, predicted_ms = (
             sum(sample[field] for sample in samples)
             for field in ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
         )
-        if document["instance"] == instance and prompt_n and predicted_n:
+        if prompt_n and predicted_n:
             return TokenTimes(prompt_ms / prompt_n, predicted_ms / predicted_n, f"the run of {document['started']}")
     return None
 

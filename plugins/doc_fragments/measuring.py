@@ -59,7 +59,7 @@ options:
     LONG_RUN = r"""
 options:
   minutes:
-    description: For how many minutes new rounds may begin.
+    description: The minutes of the whole run. No round begins that cannot end in this time.
     type: float
     default: 240
   seed:
@@ -81,6 +81,31 @@ options:
     default: latency
   smallest:
     description: The smallest effect that matters, as a share. A smaller one counts as nothing.
+    type: float
+    default: 0.02
+"""
+
+    OBJECTIVES = r"""
+options:
+  objective:
+    description:
+      - What decides. V(latency) is decoding with one stream, V(throughput) the tokens of as many streams as the
+        instance has slots, V(prompt) the reading of prompts, and V(energy) the tokens per joule, where energy can be
+        read.
+    type: str
+    choices: [latency, throughput, prompt, energy]
+    default: latency
+  objectives:
+    description:
+      - All objectives that get a verdict beside O(objective). By default these are V(latency) and V(prompt), and
+        V(throughput) where O(streams) are measured. They share the probability of a false claim.
+      - Where V(throughput) is named without O(streams), as many streams as slots are measured.
+    type: list
+    elements: str
+    choices: [latency, throughput, prompt, energy]
+  smallest:
+    description:
+      - The smallest effect that matters, as a share. A setting whose effect is proven to be smaller does nothing.
     type: float
     default: 0.02
 """

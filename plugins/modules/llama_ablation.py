@@ -14,10 +14,14 @@ description:
     collection have changed, and of each option of the instance, by removing one at a time. The states that are measured
     are called arms. C(tuned) has all settings and options, C(stock) has none of those that are tested, and each other
     arm lacks one. Each round measures all arms once, in a random order, and compares them with C(tuned) of that round.
-  - Settings that take effect at once are tested on one running server. For all others the server is started again for
-    each arm. Settings that need a reboot are not tested. Rounds continue until each setting has a verdict or the time
-    is over. Then the settings that are worth keeping are compared together with C(stock) and C(tuned) in new rounds,
-    because only these rounds show the joint effect.
+  - First one start and two passes of C(tuned) show what measuring costs, and the module says what O(minutes) can settle
+    and how long the rest would take. It fails where the time does not even suffice to confirm a result. Then a
+    screening measures arms that each lack about half of the settings, which shows the effects of all of them at once.
+    Only the settings that may have an effect are left out one at a time.
+  - Settings that take effect at once are tested on one server in each round. For all others the server is started again
+    for each arm. Settings that need a reboot are not tested. Rounds continue until each setting has a verdict or the
+    time is over. Then the settings that are worth keeping are compared together with C(stock) and C(tuned) in new
+    rounds, because only these rounds show the joint effect. The time of these rounds is reserved from the beginning.
   - The service is stopped and started many times, and is slower without some settings. The stored settings are restored
     when the run ends for any reason, because a transient unit waits for its end; after a power cut the boot service
     restores them. During the run the drift check reports that a trial is under way.
@@ -29,6 +33,7 @@ extends_documentation_fragment:
   - sovereign.epyc.measuring
   - sovereign.epyc.measuring.output
   - sovereign.epyc.measuring.long_run
+  - sovereign.epyc.measuring.objectives
   - sovereign.epyc.knob.intent
 options:
   instance:
@@ -149,6 +154,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
     OUTPUT_SPEC,
     MeasuringRequest,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.planning.objectives import OBJECTIVE_SPEC
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -198,6 +204,7 @@ def main() -> None:
         rounds=dict(type="int", default=ablation.ROUNDS),
         reboots=dict(type="bool", default=False),
         **LONG_RUN_SPEC,
+        **OBJECTIVE_SPEC,
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )

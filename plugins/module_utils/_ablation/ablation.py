@@ -3,10 +3,10 @@
 
 """Runs an ablation: removes one setting or option at a time, and measures which of them make an instance faster.
 
-Arms whose setting takes effect at once share a server, which restarts every few rounds. An arm whose setting takes
-effect at a start has a start of its own. Rounds continue until each setting has a verdict, or the time is over. Then
-the arm ``kept``, without the settings that do not pay, is compared with ``stock`` and ``tuned`` in new rounds. At the
-end of the run the host has its stored settings again, even after an error.
+Arms whose setting takes effect at once share a start of the server in each round. An arm whose setting takes effect at
+a start has a start of its own. Rounds continue until each setting has a verdict, or the time is over. Then the arm
+``kept``, without the settings that do not pay, is compared with ``stock`` and ``tuned`` in new rounds. At the end of
+the run the host has its stored settings again, even after an error.
 """
 
 from __future__ import annotations
@@ -14,13 +14,20 @@ from __future__ import annotations
 import time
 
 from .._bench import progress
+from .._bench.documents.run_document import new_run_document
+from .._bench.planning.expected_costs import find_expected_costs
+from .._bench.planning.objectives import RequestedObjectives
+from .._bench.planning.precision import ASSUMED_NOISE
+from .._bench.planning.race import best_passes_by_class
+from .._bench.planning.time_plan import TimePlan
 from .._bench.rounds import schedule
-from .._bench.run import Run
+from .._bench.run import FOLDER, Run
+from .._bench.sampling.meter import parallel_stream_counts
 from .._bench.target.measured_instance import find_llama_instance
 from .._errors import BadRequest, TuningError
 from .._io.store import Store
 from . import removable_options, removable_settings
-from .ablation_rounds import AblationRounds
+from .ablation_rounds import AblationRounds, classes_of_questions, find_confirmation_class, make_race_rules
 from .arm_switch import RestoreFailed
 from .round_runner import (
     error_to_single_line,
@@ -64,6 +71,7 @@ class AblationRequest:
         self.intent: dict[str, Any] | None = raw.get("intent")
         if self.arms and self.only is None:
             self.only = []
+        self.objectives = RequestedObjectives(raw)
         refuse_numbers_out_of_range({"rounds": (self.rounds, 4)})
 
 
@@ -83,7 +91,8 @@ def run_ablation(
         target = find_llama_instance(host, request.instance, request.answer_timeout, clock)
         settings, untested = _list_removable_and_untested(host, target, options)
         variants = plan_variants(host, target, options.arms, options.instance_options, options.intent)
-        plan = {"untested": untested, "budget_s": 60 * options.minutes}
+        options.objectives.measure_enough_streams(request, target.slots)
+        plan = {"untested": untested, "budget_s": 60 * options.minutes, **options.objectives.to_plan()}
         arms = _build_arms_of_run(settings, variants.arms)
         run = Run(host, target, request, arms, options.seed, **plan)
         run.continues_after_boot = any(setting["class"] == schedule.REBOOT for setting in settings)
@@ -118,7 +127,29 @@ def describe_planned_ablation(host: Host, request: MeasuringRequest, options: Ab
     text = f"{target.name} would be measured {without}, and started anew again and again; {'; '.join(parts)}"
     if untested:
         text += f". Not tested: {', '.join(f'{name} ({reason})' for name, reason in sorted(untested.items()))}"
-    return target.name, f"{text}."
+    options.objectives.measure_enough_streams(request, target.slots)
+    arms = _build_arms_of_run(settings, variants.arms)
+    return target.name, f"{text}. {_describe_time(host, target, request, options, arms)}"
+
+
+def _describe_time(
+    host: Host,
+    target: MeasuredInstance,
+    request: MeasuringRequest,
+    options: AblationRequest,
+    arms: list[dict[str, Any]],
+) -> str:
+    """Return sentences on what the minutes would settle, by the costs of the last run or by a prediction."""
+    streams = parallel_stream_counts(target, request)
+    expected = find_expected_costs(FOLDER, host, target, request, streams)
+    if expected is None:
+        return "What the time settles is known after the first pass."
+    costs, source = expected
+    plan = new_run_document("check", target.name, "", 0, {}, arms, **options.objectives.to_plan())["plan"]
+    rules = make_race_rules(plan, costs, ASSUMED_NOISE, best_passes_by_class(costs, ASSUMED_NOISE))
+    time_plan = TimePlan(classes_of_questions(plan), rules, find_confirmation_class(plan))
+    seconds = 60 * options.minutes
+    return time_plan.shortage_message(seconds, 0.0) or time_plan.describe(seconds, source)
 
 
 def _list_removable_and_untested(

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 
-from .._bench.planning.costs import Costs
-from .._bench.planning.precision import ASSUMED_NOISE, best_passes_per_start
-from .._bench.planning.race import FIXED_RACE_ARMS, Question, RaceRules
-from .._bench.planning.time_plan import TimePlan, expected_effect, make_round_seconds, unsettled_remark
+from .._bench.planning.precision import ASSUMED_NOISE, Noise
+from .._bench.planning.race import Question, RaceRules, best_passes_by_class
+from .._bench.planning.time_plan import TimePlan, expected_effect, unsettled_remark
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
+from .._bench.rounds.noise_estimate import estimate_noise
+from .._bench.verdicts.comparison import make_decision_rule
 from .._bench.verdicts.setting_verdicts import Judgement
 from .._errors import BadRequest
 from . import removable_options
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._bench.load.answer import Sample
+    from .._bench.planning.costs import Costs
     from .round_runner import RoundRunner
 
 #: A setting is raced after the screening where its estimate is above this share of half its interval: about two
 #: standard errors.
 LIKELY_SHARE = 0.6
+#: The largest share of the time for which a confirmation may have more than one pass to a start.
+CONFIRMATION_SHARE = 0.3
 #: Classes whose settings are measured without a boot.
 MEASURED_CLASSES = (schedule.LIVE, schedule.RESTART)
 
@@ -49,21 +53,14 @@ class AblationRounds:
     def __init__(self, runner: RoundRunner, settings: Sequence[Mapping[str, Any]], max_rounds: int) -> None:
         self.runner = runner
         self.plan = runner.plan
-        measurable = [
-            setting
-            for setting in settings
-            if setting["class"] in MEASURED_CLASSES and setting["name"] not in self.plan["rejected"]
-        ]
-        #: The class of each setting and variant that is measured here.
-        self._classes: dict[str, str] = {setting["name"]: setting["class"] for setting in measurable}
-        self._classes.update((arm["name"], arm["class"]) for arm in self.plan["arms"] if schedule.is_variant(arm))
-        stock = next(arm for arm in self.plan["arms"] if arm["name"] == schedule.STOCK)
-        self._stock_class: str = stock["class"]
-        #: Whether stock is measured: it leaves something out, and no boot is needed for it.
-        self._confirms = bool(stock["removed"]) and self._stock_class in MEASURED_CLASSES
+        self._classes = classes_of_questions(self.plan)
+        self._confirmation_class = find_confirmation_class(self.plan)
         self._max_rounds = max_rounds
+        measurable = [setting for setting in settings if setting["name"] in self._classes]
         self._screening = ScreeningRounds(runner, measurable, self._measure_round)
         self._noise = ASSUMED_NOISE
+        #: The number of arms for whose confirmation time is reserved.
+        self._confirmed_arms = 2
         self._judgement: Judgement | None = None
 
     def measure_all_rounds(self) -> None:
@@ -80,48 +77,61 @@ class AblationRounds:
     # The time
 
     def _make_race_rules(self) -> RaceRules:
-        compared = (len(self._classes) + FIXED_RACE_ARMS) * len(self.plan["objectives"])
-        requests = self.runner.requests
-        return RaceRules(
-            make_round_seconds(self.runner.costs, requests.__getitem__),
-            lambda setting_class: self._noise.ratio_sd(setting_class, requests[setting_class]),
-            self.plan["alpha"] / compared,
-            math.log1p(self.plan["zone"]),
-        )
+        return make_race_rules(self.plan, self.runner.costs, self._noise, self.runner.requests)
 
     def _require_time_to_confirm(self) -> None:
         """Say what the time settles, and reserve the time of the confirmation; BadRequest where it has not enough."""
-        budget = self.runner.budget
-        confirmation_class = self._stock_class if self._confirms else None
-        time_plan = TimePlan(self._classes, self.runner.costs, self._make_race_rules(), confirmation_class)
-        left, spent = budget.seconds_left(), self.runner.seconds_spent()
-        if self._confirms:
-            message = time_plan.shortage_message(left, spent)
-            if message:
-                raise BadRequest(message)
-            arms = 3 if time_plan.confirmation_seconds() <= left else 2
-            seconds = self.runner.round_seconds(self._stock_class, arms)
-            budget.reserve_rounds(schedule.CONFIRMATION_ROUNDS, seconds)
+        time_plan = TimePlan(self._classes, self._make_race_rules(), self._confirmation_class)
+        left = self.runner.budget.seconds_left()
+        message = time_plan.shortage_message(left, self.runner.seconds_spent())
+        if message:
+            raise BadRequest(message)
         description = time_plan.describe(left)
         self.runner.report_step(description)
         self.runner.run.document["remarks"].append(description)
+        self._reserve_confirmation(3 if time_plan.confirmation_seconds() <= left else 2)
+
+    def _reserve_confirmation(self, arms: int) -> None:
+        """Reserve the time for the confirmation of so many arms, by the costs until now."""
+        self._confirmed_arms = arms
+        if self._confirmation_class:
+            seconds = self.runner.round_seconds(self._confirmation_class, arms)
+            self.runner.budget.reserve_rounds(schedule.CONFIRMATION_ROUNDS, seconds)
 
     def _update_passes(self) -> None:
-        """Set how often an arm is sent all prompts, from the costs and the noise until now."""
-        costs = self.runner.costs
-        self.runner.requests[schedule.RESTART] = best_passes_per_start(costs, self._noise)
-        # Arms that share a start share its costs too, and a ratio of two of them does not have the noise of a start.
-        shared = Costs(costs.start_s / (FIXED_RACE_ARMS + 1), costs.pass_s)
-        self.runner.requests[schedule.LIVE] = best_passes_per_start(shared, self._noise)
+        """Set how often an arm is sent all prompts, from the costs and the noise until now.
+
+        More passes are worth nothing where they take the time of the confirmation.
+        """
+        self._noise = self._estimate_noise()
+        most_seconds = CONFIRMATION_SHARE * self.runner.budget.seconds_left()
+        for setting_class, passes in best_passes_by_class(self.runner.costs, self._noise).items():
+            confirmation = schedule.CONFIRMATION_ROUNDS * self.runner.costs.round_seconds(setting_class, 3)
+            pass_seconds = self.runner.costs.round_seconds(setting_class, 3, 2) * schedule.CONFIRMATION_ROUNDS
+            more = max(0.0, most_seconds - confirmation) / (pass_seconds - confirmation)
+            self.runner.requests[setting_class] = min(passes, 1 + int(more))
+
+    def _estimate_noise(self) -> Noise:
+        """Return the noise of passes and starts; what the rounds until now do not show is assumed."""
+        judgement = self._judge_run()
+        known = estimate_noise(judgement.rounds)
+        pass_sd = ASSUMED_NOISE.pass_sd if known.pass_sd is None else known.pass_sd
+        start_sd = known.start_sd
+        value_sd = judgement.screening_value_sd
+        if start_sd is None and value_sd is not None and self._screening.setting_class == schedule.RESTART:
+            start_sd = math.sqrt(max(0.0, value_sd**2 - pass_sd**2))
+        return Noise(pass_sd, ASSUMED_NOISE.start_sd if start_sd is None else start_sd)
 
     # Screening and race
 
     def _screen_and_race(self) -> None:
-        rules = self._make_race_rules()
-        least_race = rules.race_seconds([max(self._open_questions(), key=lambda question: question.effect)])
-        if self._screening.can_measure_fold(self.runner.budget.free_seconds() - least_race):
+        dearest = sorted(self._open_questions(), key=lambda question: -question.effect)[:1]
+        least_race_seconds = self._make_race_rules().race_seconds(dearest)
+        if self._screening.can_measure_fold(self.runner.budget.free_seconds() - least_race_seconds):
             self._screening.measure_fold()
+            self._update_passes()
         while True:
+            self._reserve_confirmation(self._confirmed_arms)
             race = self._choose_race_or_measure_fold()
             if race is None:
                 continue
@@ -185,19 +195,20 @@ class AblationRounds:
         """Compare the kept settings with stock and tuned in new rounds, if any round counts."""
         judgement = self._judge_run()
         rounds = [measured for measured in judgement.rounds if measured.phase != schedule.PROBE]
-        if not self._confirms or judgement.faults or (rounds and all(r.discard_reason for r in rounds)):
+        setting_class = self._confirmation_class
+        if setting_class is None or judgement.faults or (rounds and all(r.discard_reason for r in rounds)):
             return
         arms = {arm["without"]: arm for arm in self.plan["arms"] if arm["without"]}
         removed = [arms[name] for name in judgement.settings_to_leave_out() if name in arms]
         names = [schedule.STOCK, schedule.TUNED]
         if removed:
-            self.plan["arms"].append(schedule.build_kept_arm(removed, self._stock_class))
+            self.plan["arms"].append(schedule.build_kept_arm(removed, setting_class))
             names.append(schedule.KEPT)
         self.runner.budget.release_reserve()
         for tries in range(1, 3 * schedule.CONFIRMATION_ROUNDS + 1):
-            if not self.runner.can_measure_round(self._stock_class, len(names)):
+            if not self.runner.can_measure_round(setting_class, len(names)):
                 return
-            self._measure_round(self._stock_class, schedule.CONFIRMATION, names)
+            self._measure_round(setting_class, schedule.CONFIRMATION, names)
             fresh = [measured for measured in self._judge_run().rounds if measured.phase == schedule.CONFIRMATION]
             counting = sum(not measured.discard_reason for measured in fresh)
             if counting >= schedule.CONFIRMATION_ROUNDS or (tries >= MAX_DISCARDED_IN_A_ROW and not counting):
@@ -229,3 +240,25 @@ class AblationRounds:
             self.runner.reject(speculation, f"{drafted[name]} tokens were guessed without it")
         elif not drafted[schedule.TUNED]:
             self.runner.reject(speculation, "nothing is guessed with it in these prompts, so nothing is left out")
+
+
+def classes_of_questions(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Return the class of each setting and variant of a plan that is measured without a boot."""
+    subjects = {schedule.rejectable_setting_or_candidate(arm): arm["class"] for arm in plan["arms"]}
+    return {
+        name: setting_class
+        for name, setting_class in subjects.items()
+        if name is not None and setting_class in MEASURED_CLASSES and name not in plan["rejected"]
+    }
+
+
+def find_confirmation_class(plan: Mapping[str, Any]) -> str | None:
+    """Return the class of stock; None where nothing is confirmed: stock lacks nothing, or needs a boot."""
+    stock = next(arm for arm in plan["arms"] if arm["name"] == schedule.STOCK)
+    return stock["class"] if stock["removed"] and stock["class"] in MEASURED_CLASSES else None
+
+
+def make_race_rules(plan: Mapping[str, Any], costs: Costs, noise: Noise, passes: Mapping[str, int]) -> RaceRules:
+    """Return what the race of a plan costs and needs."""
+    rule = make_decision_rule(plan, schedule.RESTART)
+    return RaceRules(costs, noise, passes, rule.alpha, rule.zone)

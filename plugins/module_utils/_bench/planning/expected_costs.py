@@ -48,7 +48,7 @@ def find_expected_costs(
     model_bytes = sum(os.path.getsize(file) for file in target.mapped if os.path.exists(file))
     warm_up_s = STABLE_RATES * WARM_UP_TOKENS * times.output_ms / 1000
     start_s = SERVER_BEGIN_S + model_bytes / USUAL_DISK_RATE + warm_up_s
-    pass_s = sum(list_request_seconds(times, request.prompts, streams))
+    pass_s = sum(list_request_seconds(times, request, streams))
     return Costs(start_s, pass_s), f"predicted from {times.source}"
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The objectives of an ablation or a tuning: the one that decides, those with a verdict, and what is too small to matter.
+"""The objectives of an ablation or a tuning: which decides, which get a verdict, and what is too small to matter.
 
 Latency and the reading of prompts are measured by one stream, so both always get a verdict. Throughput needs as many
 streams as the instance has slots, which takes longer, so it is measured where it is asked for.
@@ -45,7 +45,9 @@ class RequestedObjectives:
             if name not in OBJECTIVES:
                 raise BadRequest(f"There is no objective {name}; the objectives are {', '.join(OBJECTIVES)}.")
         if not 0.001 <= self.smallest <= 0.5:
-            raise BadRequest(f"smallest is {self.smallest:g}; give a share from 0.001 to 0.5, such as 0.02 for 2 percent.")
+            raise BadRequest(
+                f"smallest is {self.smallest:g}; give a share from 0.001 to 0.5, such as 0.02 for 2 percent."
+            )
 
     def measure_enough_streams(self, request: MeasuringRequest, slots: int) -> None:
         """Have a request measured with as many streams as slots where throughput is asked for and no streams are named.

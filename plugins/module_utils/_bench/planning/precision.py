@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .costs import Costs
 
 #: The largest number of passes to one start, and the largest number of rounds that a plan computes with.
-MAX_PASSES, MAX_PLANNED_ROUNDS = 8, 400
+MAX_PASSES, MAX_PLANNED_ROUNDS = 4, 400
 
 
 class Noise:

@@ -62,9 +62,7 @@ class TimePlan:
     ``confirmation_class`` is the class of the arms that the confirmation compares, None without a confirmation.
     """
 
-    def __init__(
-        self, settings: dict[str, str], costs: Costs, rules: RaceRules, confirmation_class: str | None
-    ) -> None:
+    def __init__(self, settings: Mapping[str, str], rules: RaceRules, confirmation_class: str | None) -> None:
         names = sorted(settings, key=lambda name: -expected_effect(name))
         self.questions = [Question(name, settings[name], expected_effect(name)) for name in names]
         self.costs = rules.costs

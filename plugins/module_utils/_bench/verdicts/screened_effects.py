@@ -46,6 +46,8 @@ class ScreenedEffects:
             rows, [level for dummy, dummy, level in measured], [block for block, dummy, dummy in measured]
         )
         self.intervals: dict[str, Interval] = {}
+        #: The standard deviation of the value of an arm, None without enough arms.
+        self.value_sd = self.regression.residual_sd if self.regression else None
         if self.regression:
             width = student_quantile(1 - alpha / 2, self.regression.degrees)
             for name, effect, error in zip(names, self.regression.effects, self.regression.errors):
@@ -54,12 +56,12 @@ class ScreenedEffects:
 
 def estimate_screened_effects(
     rounds: Sequence[Round], arms: Mapping[str, Mapping[str, Any]], objectives: Sequence[str], alpha: float
-) -> dict[str, dict[str, Interval]]:
+) -> dict[str, ScreenedEffects]:
     """Return the effects of all settings on each of these objectives that the rounds of a screening have measured."""
     screening = [measured for measured in rounds if measured.phase == schedule.SCREENING]
     metrics = find_metrics_of_objectives(screening)
     return {
-        objective: ScreenedEffects(screening, arms, alpha, metrics[objective]).intervals
+        objective: ScreenedEffects(screening, arms, alpha, metrics[objective])
         for objective in objectives
         if objective in metrics
     }

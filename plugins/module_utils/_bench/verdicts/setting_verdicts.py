@@ -159,9 +159,13 @@ class Judgement:
         by_objective = estimate_screened_effects(self.rounds, arms, self.objectives, screening_rule.alpha)
         for verdict in self.verdicts if self.objectives[0] in by_objective else ():
             screened = {
-                name: effects[verdict.knob] for name, effects in by_objective.items() if verdict.knob in effects
+                name: effects.intervals[verdict.knob]
+                for name, effects in by_objective.items()
+                if verdict.knob in effects.intervals
             }
             _settle_by_screening(verdict, screened, screening_rule.zone)
+        #: The noise of an arm in the screening, None without one, by the objective that decides.
+        self.screening_value_sd = next((effects.value_sd for effects in by_objective.values()), None)
         #: The effects that the screening estimates, by setting, as log ratios.
         self.screened = {verdict.knob: verdict.screened for verdict in self.verdicts if verdict.screened}
         every_twin = [(name, twin) for name, by_objective in twins.items() for twin in by_objective.values()]

@@ -275,10 +275,15 @@ def test_a_run_that_cannot_even_confirm_says_which_minutes_it_needs(here: Measur
 
 def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulated) -> None:
     name, said = ablation.describe_planned_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest({}))
-    assert name == "chat" and said == (
+    listed, dummy, time = said.partition(" A start takes ")
+    assert name == "chat" and listed == (
         "chat would be measured without each of these in turn, and started anew again and again; live: boost, "
         "prefetchers; restart: NUMA balancing, threads. Not tested: boot parameters (it needs a reboot)."
     )
+    assert "(predicted from the size of the model and the memory bandwidth)" in time
+    assert "4 h 00 min probably settle all 4 settings" in time
+    short = ablation.AblationRequest({"minutes": 1})
+    assert "Not enough time: " in ablation.describe_planned_ablation(here.host(), MeasuringRequest({}), short)[1]
     assert simulated.steps == [] and simulated.begun == []
 
 
@@ -290,6 +295,7 @@ def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulat
         ({"rounds": 3}, "rounds: 3 is out of range; give at least 4"),
         ({"minutes": 0}, r"minutes: 0 is out of range; give at least 0\.1"),
         ({"seed": -1}, "seed: -1 is out of range"),
+        ({"smallest": 2}, "smallest is 2; give a share from 0.001 to 0.5"),
     ],
 )
 def test_invalid_options_are_refused(here: Measured, simulated: Simulated, options: dict[str, Any], said: str) -> None:

@@ -87,14 +87,6 @@ options:
 
     OBJECTIVES = r"""
 options:
-  objective:
-    description:
-      - What decides. V(latency) is decoding with one stream, V(throughput) the tokens of as many streams as the
-        instance has slots, V(prompt) the reading of prompts, and V(energy) the tokens per joule, where energy can be
-        read.
-    type: str
-    choices: [latency, throughput, prompt, energy]
-    default: latency
   objectives:
     description:
       - All objectives that get a verdict beside O(objective). By default these are V(latency) and V(prompt), and
@@ -103,9 +95,4 @@ options:
     type: list
     elements: str
     choices: [latency, throughput, prompt, energy]
-  smallest:
-    description:
-      - The smallest effect that matters, as a share. A setting whose effect is proven to be smaller does nothing.
-    type: float
-    default: 0.02
 """

@@ -15,7 +15,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.measuring_run import ASKED, STEP
@@ -82,8 +82,12 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
         ended = f"{self.poll_command}; grep -qs {shlex.quote(RUNNING_PATTERN)} {shlex.quote(result_file)} || exit 9"
         begun = reached = shown = time.monotonic()
         pause, last_line = FIRST_PAUSE, ""
+        # Ansible runs this in a process of its own, which survives an ansible-playbook that was killed.
+        controller = os.getppid()
         while True:
             time.sleep(pause)
+            if os.getppid() != controller:
+                raise AnsibleActionFail("ansible-playbook has ended, so that nobody waits for this task.")
             pause = min(PAUSE_GROWTH * pause, self.longest_pause)
             now = time.monotonic()
             # The progress command can cost the host more than the poll, so it runs only when its line can be shown.

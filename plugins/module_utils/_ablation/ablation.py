@@ -26,6 +26,7 @@ from .._bench.sampling.meter import parallel_stream_counts
 from .._bench.target.measured_instance import find_llama_instance
 from .._errors import BadRequest, TuningError
 from .._io.store import Store
+from .._serving.unit.installed import select_instance_and_plan
 from . import removable_options, removable_settings
 from .ablation_rounds import AblationRounds, classes_of_questions, find_confirmation_class, make_race_rules
 from .arm_switch import RestoreFailed
@@ -87,7 +88,8 @@ def run_ablation(
     ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
     completed: then the settings are restored too, and the file has the samples until then.
     """
-    with progress.hold_run_lock(f"the ablation of {request.instance or 'the only instance'}"):
+    name = select_instance_and_plan(request.instance, host.fs.root)[0]
+    with progress.hold_run_lock(f"the ablation of {name}"):
         target = find_llama_instance(host, request.instance, request.answer_timeout, clock)
         settings, untested = _list_removable_and_untested(host, target, options)
         variants = plan_variants(host, target, options.arms, options.instance_options, options.intent)

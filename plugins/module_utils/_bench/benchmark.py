@@ -13,6 +13,7 @@ import json
 import time
 
 from .._io import textfile
+from .._serving.unit.installed import select_instance_and_plan
 from .._serving.verify import metrics
 from .._serving.verify.baseline import save_baseline
 from . import depth_rounds, progress
@@ -51,7 +52,8 @@ def run_benchmark(
     ``report_step`` is called with a line on each step. After each round the file has all samples so far. BadRequest or
     TuningError where the instance cannot be measured, or its server fails during the run.
     """
-    with progress.hold_run_lock(f"the benchmark of {request.instance or 'the only instance'}"):
+    name = select_instance_and_plan(request.instance, host.fs.root)[0]
+    with progress.hold_run_lock(f"the benchmark of {name}"):
         return _run_rounds(host, request, report_step, clock)
 
 

@@ -30,6 +30,7 @@ from .._bench.target.measured_instance import find_llama_instance
 from .._bench.verdicts.tuning_result import TuningResult, mean_default_rate, metric_of_tuning
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
+from .._serving.unit.installed import select_instance_and_plan
 from .gain_model import DEFAULT, GainModel
 from .search import Search
 from .search_space import SearchSpace, build_search_space
@@ -78,7 +79,8 @@ def run_tuning(
     ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
     completed: then the instance runs as before, and the file has the samples until then.
     """
-    with progress.hold_run_lock(f"the tuning of {options.instance.get('name') or 'the only instance'}"):
+    name = select_instance_and_plan(options.instance.get("name"), host.fs.root)[0]
+    with progress.hold_run_lock(f"the tuning of {name}"):
         target, candidates, space = _plan_candidates_and_search_space(host, request, options, clock)
         arms = schedule.build_tuning_arms(space.default)
         plan = {"budget_s": 60 * options.minutes, "objectives": [options.aims["objective"]], **options.aims}

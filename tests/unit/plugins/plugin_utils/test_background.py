@@ -176,6 +176,15 @@ def test_each_poll_of_a_measurement_says_that_its_controller_is_there(monkeypatc
     assert host.executed[-2]["module_args"]["controller_timeout"] == 600
 
 
+def test_nobody_asks_for_a_controller_that_was_killed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that asks survives it, and a run on the host would count it as the controller."""
+    monkeypatch.setattr(_background.os, "getppid", lambda: 1 if host.now > 10 else 77)
+    host.answers = [""] * 1000
+    with pytest.raises(AnsibleActionFail, match="ansible-playbook has ended"):
+        host.run()
+    assert 10 < host.now < 20 and len(host.asked) < 20
+
+
 # A token
 
 

@@ -199,4 +199,4 @@ def test_a_run_is_ended_on_its_host(served):
     play.join()
     ((code, result),) = results
     assert code == 2 and "somebody ended it. All was put back." in result["msg"]
-    assert served.run("sovereign-epyc bench --stop") == "No run measures on this host."
+    assert served.run("sovereign-epyc bench --stop").strip() == "No run measures on this host."

@@ -102,8 +102,9 @@ def last_rounds_all_discarded(rounds: Sequence[Round]) -> bool:
 def _fill_round_from_samples(measured: Round, samples: Iterable[Mapping[str, Any]]) -> None:
     """Fill in the log rates and digests of a round; requests of an arm with equal kind and streams are one value."""
     by_arm: dict[str, list[Mapping[str, Any]]] = {}
-    for sample in filter(is_plain_sample, samples):
-        by_arm.setdefault(sample["arm"], []).append(sample)
+    for sample in samples:
+        if is_plain_sample(sample):
+            by_arm.setdefault(sample["arm"], []).append(sample)
     for arm, of_arm in by_arm.items():
         measured.starts[arm] = of_arm[0]["start"]
         measured.levels[arm] = _compute_log_rates(_group_samples(of_arm, lambda s: (s["kind"], s["streams"])))

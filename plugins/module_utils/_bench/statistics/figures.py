@@ -12,7 +12,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from ..load.answer import Sample
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 ENOUGH_FOR_P99 = 1000
 
 
-def is_plain_sample(sample: Sample) -> bool:
+def is_plain_sample(sample: Mapping[str, Any]) -> bool:
     """Return whether a sample has no context before its prompt, and its requests followed answers, not a rate."""
     return sample["depth"] == 0 and sample["turn"] == 1 and sample["rate"] is None
 

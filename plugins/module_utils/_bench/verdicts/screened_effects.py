@@ -34,17 +34,14 @@ class ScreenedEffects:
         ``alpha`` is the probability that an interval misses the effect.
         """
         measured = [
-            (r.number, arms[name]["removed"], levels[key])
-            for r in rounds
-            if not r.discard_reason
-            for name, levels in r.levels.items()
-            if key in levels
+            (r, name) for r in rounds if not r.discard_reason for name, levels in r.levels.items() if key in levels
         ]
-        names = list(dict.fromkeys(name for dummy, removed, dummy in measured for name in removed))
-        rows = [[float(name not in removed) for name in names] for dummy, removed, dummy in measured]
-        self.regression: EffectEstimate | None = estimate_effects(
-            rows, [level for dummy, dummy, level in measured], [block for block, dummy, dummy in measured]
-        )
+        removals: list[Sequence[str]] = [arms[name]["removed"] for dummy, name in measured]
+        values = [r.levels[name][key] for r, name in measured]
+        blocks = [r.number for r, dummy in measured]
+        names = list(dict.fromkeys(name for removed in removals for name in removed))
+        rows = [[float(name not in removed) for name in names] for removed in removals]
+        self.regression: EffectEstimate | None = estimate_effects(rows, values, blocks)
         self.intervals: dict[str, Interval] = {}
         #: The standard deviation of the value of an arm, None without enough arms.
         self.value_sd = self.regression.residual_sd if self.regression else None

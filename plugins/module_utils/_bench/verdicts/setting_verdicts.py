@@ -180,7 +180,8 @@ class Judgement:
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the rows of all variants and settings, each as ``to_rows`` of their verdict returns them."""
-        return [row for verdict in (*self.variants, *self.verdicts) for row in verdict.to_rows()]
+        rows_of_variants = [row for variant in self.variants for row in variant.to_rows()]
+        return rows_of_variants + [row for verdict in self.verdicts for row in verdict.to_rows()]
 
     def verdicts_by_gain(self) -> list[Verdict]:
         """Return the verdicts sorted by gain, the largest first; verdicts without an interval come last."""

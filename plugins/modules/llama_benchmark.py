@@ -90,8 +90,8 @@ options:
     type: bool
     default: false
 notes:
-  - A run takes some minutes, and the service is busy meanwhile. The API key is read on the host, from the key file of
-    the instance.
+  - Check mode says how long a run takes, and so does the run after its warm-up. The service is busy meanwhile.
+  - The API key is read on the host, from the key file of the instance.
   - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) render a document.
 seealso:
   - module: sovereign.epyc.llama_ask

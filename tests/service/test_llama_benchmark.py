@@ -90,6 +90,10 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     said = " ".join(str(one["void"]) for one in document["samples"])
     assert not any(word in said for word in ("Others asked", "cannot be seen", "elsewhere", "other nodes", "replaced"))
     assert document["fingerprint"]["engine_build"] and document["restored"] is True
+    known = [document["fingerprint"][name] for name in ("host", "engine", "model", "quantization")]
+    assert known[1] == "llama.cpp" and all(known), known
+    witness = alone[0]["witness"]
+    assert witness["seconds"] > 0 and witness["tokens"] >= 10 * 12 and witness["others"] >= 0
     (memory,) = document["bandwidth"]
     assert memory["source"] in ("reader", "paper", "nothing") and document["steps"][0]["parts"]["layers"] > 10_000_000
     assert {row["streams"] for row in result["figures"]} == {1, 2}

@@ -69,7 +69,7 @@ def _run_rounds(
     run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability(report_step)])
     times = token_times_of_answers(meter.warm_up_answers)
     round_clock = RoundClock(list_request_seconds(times, request, meter.streams), clock)
-    report_step(_describe_duration(request.rounds, round_clock.requests, round_clock.round_seconds))
+    report_step(_describe_duration(request, round_clock.requests, round_clock.round_seconds))
     order = run.document["plan"]["order"]
     counting = 0
     try:
@@ -114,12 +114,15 @@ def _answer_reporter(
     return report_answer
 
 
-def _describe_duration(rounds: int, requests: int, round_seconds: float) -> str:
+def _describe_duration(request: MeasuringRequest, requests: int, round_seconds: float) -> str:
     """Return the duration of a benchmark in words."""
-    duration = format_seconds(rounds * round_seconds)
+    duration = format_seconds(request.rounds * round_seconds)
+    contexts = "" if request.depths == [] else "; long contexts take their time beside"
+    if request.depths is None:
+        contexts = f"; long contexts take at most {depth_rounds.DEFAULT_SHARE:.0%} more"
     return (
-        f"{rounds} rounds of {requests} requests take about {duration}, and up to {ROUND_TRIES} times as long where "
-        "rounds are disturbed"
+        f"{request.rounds} rounds of {requests} requests take about {duration}, and up to {ROUND_TRIES} times as long "
+        f"where rounds are disturbed{contexts}"
     )
 
 
@@ -157,7 +160,7 @@ def _predict_duration(host: Host, target: MeasuredInstance, request: MeasuringRe
     if times is None:
         return "How long that takes is known after the warm-up."
     seconds = list_request_seconds(times, request, parallel_stream_counts(target, request))
-    return f"By {times.source}, {_describe_duration(request.rounds, len(seconds), sum(seconds))}."
+    return f"By {times.source}, {_describe_duration(request, len(seconds), sum(seconds))}."
 
 
 def _measure_and_append_round(meter: Meter, document: dict[str, Any]) -> str:

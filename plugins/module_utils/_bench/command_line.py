@@ -129,7 +129,7 @@ def _print_progress_to_stderr(line: str) -> None:
 
 def _build_argument_parser() -> _BadRequestParser:
     """Return the parser; the module llama_benchmark has the same options, and describes them."""
-    about = "Measure what an instance of this host does. The service is not changed, and is busy for some minutes."
+    about = "Measure what an instance of this host does. The service is not changed, and is busy meanwhile."
     parser = _BadRequestParser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
     add: Any = parser.add_argument
     add("instance", nargs="?", help="its name; may be left out where the host has only one")

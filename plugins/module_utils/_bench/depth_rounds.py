@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from .._errors import TuningError
 from .load import prefix_reuse
+from .planning.budget import format_seconds
 from .rounds import schedule
 from .statistics.figures import is_plain_sample
 
@@ -40,10 +41,13 @@ def measure_depths(meter: Meter, run: Run, round_seconds: float, report_step: Ca
         return
     try:
         tokens = prefix_reuse.fetch_context_tokens(target.server, depths[-1])
-        for depth in depths:
+        for before, depth in _with_earlier(depths):
+            seconds = estimate_depth_seconds(depth, before, run.document["samples"])
             for number in range(1, TRIES + 1):
                 again = "" if number == 1 else ", once more"
-                report_step(f"it measures with {depth} tokens of context{again}")
+                report_step(
+                    f"it measures with {depth} tokens of context{again}, which takes about {format_seconds(seconds)}"
+                )
                 if not _measure_and_append_depth(meter, run.document, tokens[:depth]):
                     break
             run.save()

@@ -140,14 +140,15 @@ def _cell_content(cell: AnyCell) -> Html | str:
     has_sign = cell.text == cell.word or cell.word in (PAYS, HURTS)
     middle, space, limits = cell.text.partition(" (") if cell.interval else (cell.text, "", "")
     # Where there is no room for the whole ratio, its limits go into a line of their own.
-    parts = [element("span", f"{sign if has_sign else ''} {middle}".strip(), class_="unbroken")]
+    parts: list[Html | str] = [element("span", f"{sign if has_sign else ''} {middle}".strip(), class_="unbroken")]
     parts += [" ", element("span", f"({limits}", class_="unbroken")] if space else []
     return element("span", *parts, class_=kind if has_sign else None)
 
 
 def _build_log_axis(table: Table, at: int) -> draw.Axis:
     """Return the logarithmic axis of a column. It cuts very wide intervals, so that the others stay readable."""
-    intervals = [row[at].interval for row in table.rows if isinstance(row[at], Cell) and row[at].interval]  # type: ignore[union-attr]
+    cells = [row[at] for row in table.rows]
+    intervals = [cell.interval for cell in cells if isinstance(cell, Cell) and cell.interval]
     reach = REACH * max([table.zone, *(abs(interval.mean) for interval in intervals)])
     low = min([-table.zone, *(interval.low for interval in intervals)])
     high = max([table.zone, *(interval.high for interval in intervals)])

@@ -9,7 +9,8 @@ import json
 import math
 
 from ..rounds import measured_rounds, schedule
-from ..verdicts.comparison import MIXED, PAYS, UNDECIDED, format_interval, format_metric_name
+from ..verdicts.comparison import HURTS, MIXED, PAYS, UNDECIDED, format_interval, format_metric_name
+from ..verdicts.objectives import combine_words
 from ..verdicts.setting_verdicts import TESTED_WORDS, UNTESTED
 from .inventory_change import removal_arms, render_removal_diff
 from .report_model import NOTE, NUMBER, PLOT, Cell, Change, Column, Section, Step, Table
@@ -131,8 +132,15 @@ def _verdict_row(verdict: Verdict, other_objectives: list[str], has_faults: bool
         *_deciding_cells(verdict, unit),
         *(ratio_cell(verdict.comparisons.get(objective), has_faults) for objective in other_objectives),
         texts,
-        verdict.reason,
+        _reason_beside_ratios(verdict),
     ]
+
+
+def _reason_beside_ratios(verdict: Verdict) -> str:
+    """Return the reason of a verdict; "" where it only repeats the ratios of the row."""
+    words = [comparison.word for comparison in verdict.comparisons.values()]
+    follows = verdict.word in (PAYS, HURTS, MIXED) and combine_words(words) == verdict.word
+    return "" if follows else verdict.reason
 
 
 def _deciding_cells(verdict: Verdict, unit: str) -> list[AnyCell]:

@@ -70,7 +70,8 @@ def build_run_report(run: ShownRun) -> Report:
     report.facts += list_facts(run)
     report.figures += list_figures(run)
     report.provenance = format_provenance(run)
-    for remark in run.data["remarks"]:
-        (report.alerts if remark.startswith(NOT_ENOUGH_TIME) else report.remarks).append(remark)
+    shortages = [remark for remark in run.data["remarks"] if remark.startswith(NOT_ENOUGH_TIME)]
+    report.alerts[:0] = shortages
+    report.remarks += [remark for remark in run.data["remarks"] if remark not in shortages]
     report.sections += [*sections, *speed_sections(run), *by_metric, *discarded_rounds_section(run)]
     return report

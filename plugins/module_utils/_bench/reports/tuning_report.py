@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..rounds import schedule
-from ..verdicts.comparison import format_metric_name
+from ..verdicts.comparison import PAYS, format_metric_name
 from .inventory_change import changed_options_text, render_options_diff
 from .report_model import NOTE, NUMBER, Change, Column, Section, Step, Table
 from .table_cells import metric_cells, ratio_cell
@@ -27,15 +27,17 @@ def tuning_headline(result: TuningResult) -> str:
         return "this run is not sound and proves nothing."
     if result.best is None or result.gain is None:
         zone = f"{result.document['plan']['zone']:.0%}".replace("%", " %")
-        return result.shortage or f"the default stays: nothing that was tried seems more than {zone} better."
+        if result.shortage:
+            return "the default stays, and nothing is proven yet."
+        return f"the default stays: nothing that was tried seems more than {zone} better."
     changed = changed_options_text(result.best, result.arms[schedule.DEFAULT]["options"])
     interval = result.gain.interval
     if result.is_gain_proven and interval:
         return f"{format_gain(interval, result.objective, 'the default')} with {changed}."
     if result.shortage:
-        return result.shortage
+        return f"the default stays, and {changed} is not proven yet."
     reason = format_gain(interval, result.objective) if interval else "no interval yet"
-    if result.lost_metrics:
+    if result.lost_metrics and result.gain.word == PAYS:
         lost = result.lost_metrics[0]
         losses = f"{format_metric_name(lost)} loses {lost.format_ratio()}"
         return f"mixed, so the default stays: {changed} is {reason}, but {losses}."
@@ -96,7 +98,7 @@ def _confirmation_section(result: TuningResult) -> Iterator[Section]:
         ["the default over itself", ratio_cell(twin, True), *metric_cells(names, [], True)]
         for twin in result.twins.values()
     ]
-    columns = [Column("confirmation"), Column("whole requests"), *map(Column, names)]
+    columns = [Column("confirmation"), Column(format_metric_name(result.gain)), *map(Column, names)]
     title = f"Confirmation in {count_with_noun(result.gain.count, 'fresh round')}"
     yield Section("confirmation", title, Table(columns, rows))
 

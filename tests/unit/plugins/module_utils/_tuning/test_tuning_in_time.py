@@ -84,7 +84,5 @@ def test_a_time_that_ends_the_sweep_early_is_said_first(here: Measured, monkeypa
     document, server = tuned(here, monkeypatch, Landscape(1, flat=True), 65)
     assert server.clock.now <= 65 * 60
     first = run_report.render_run_report(document).splitlines()[0]
-    assert first.startswith("Tuning of chat: Not enough time for ") or first.startswith(
-        "Tuning of chat: not enough time"
-    )
+    assert first.startswith("Not enough time for ")
     assert "did not beat" not in first

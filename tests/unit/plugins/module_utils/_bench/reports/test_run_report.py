@@ -104,7 +104,7 @@ def test_each_objective_has_its_column_and_a_mixed_setting_is_not_taken_out(by_o
     assert re.search(r"1\.30 \(1\.\d+ to 1\.\d+\)\+", beside["partition"]), beside
     flat = " ".join(text.split())
     assert "Change nothing: no setting was proven to hurt without a gain. Decide on partition by what you serve" in flat
-    assert "partition: latency 0.96" in flat and "throughput 1.30" in flat
+    assert "partition: latency" not in flat, "the ratios stand in the table"
 
 
 def test_what_is_kept_is_said_to_be_worse_than_tuned_before_all_else(by_objective: Bench) -> None:

@@ -90,12 +90,6 @@ def read_prompt_file(path: str, default_output_length: int = DEFAULT_TOKENS) -> 
     return prompts
 
 
-def format_prompt_file(prompts: Iterable[Prompt]) -> str:
-    """Return prompts in the file format that ``read_prompt_file`` and AIPerf read."""
-    rows = [{"text": prompt.text, "output_length": prompt.tokens} for prompt in prompts]
-    return "".join(f"{json.dumps(row)}\n" for row in rows)
-
-
 def digest_prompts(prompts: Iterable[Prompt]) -> str:
     """Return the SHA-256, in hexadecimal digits, of kinds, texts and token counts of prompts."""
     rows = [[prompt.kind, prompt.text, prompt.tokens] for prompt in prompts]

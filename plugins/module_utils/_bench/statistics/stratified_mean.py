@@ -22,26 +22,17 @@ if TYPE_CHECKING:
 def stratified_interval(strata: Sequence[Sequence[float]], alpha: float) -> Interval | None:
     """Return the interval of the mean over the means of strata; None for fewer than two members.
 
-    The degrees of freedom are those of Welch and Satterthwaite, because the spread differs between strata. Where a
-    stratum has a single member, all members are one stratum.
+    The strata share one variance within a stratum, because the few members of each do not show one of its own. Where
+    each stratum has a single member, all members are one stratum.
     """
-    if not strata or sum(map(len, strata)) < 2:
+    members = [value for values in strata for value in values]
+    if len(members) < 2:
         return None
     centre = mean([mean(values) for values in strata])
-    if any(len(values) < 2 for values in strata):
-        strata = [[value for values in strata for value in values]]
-    return Interval(centre, _half_width(strata, alpha), sum(map(len, strata)))
-
-
-def _half_width(strata: Sequence[Sequence[float]], alpha: float) -> float:
-    """Return the half width of the interval of the mean over strata of at least two members each."""
-    variances = []
-    for values in strata:
-        centre = mean(values)
-        spread = math.fsum((value - centre) ** 2 for value in values)
-        variances.append(spread / (len(values) - 1) / len(values) / len(strata) ** 2)
-    total = math.fsum(variances)
-    if not total:
-        return 0.0
-    degrees = total**2 / math.fsum(variance**2 / (len(values) - 1) for variance, values in zip(variances, strata))
-    return student_quantile(1 - alpha / 2, max(1.0, degrees)) * math.sqrt(total)
+    if len(members) == len(strata):
+        strata = [members]
+    degrees = len(members) - len(strata)
+    spread = math.fsum((value - mean(values)) ** 2 for values in strata for value in values)
+    of_mean = math.fsum(1 / len(values) for values in strata) / len(strata) ** 2
+    half_width = student_quantile(1 - alpha / 2, degrees) * math.sqrt(spread / degrees * of_mean)
+    return Interval(centre, half_width, len(members))

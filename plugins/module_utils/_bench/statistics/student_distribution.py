@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Quantiles of Student's t distribution, exact for whole and interpolated for other degrees of freedom.
+"""Quantiles of Student's t distribution.
 
 Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4.
 """
@@ -14,18 +14,8 @@ import math
 HALVINGS = 60
 
 
-def student_quantile(probability: float, degrees: float) -> float:
+def student_quantile(probability: float, degrees: int) -> float:
     """Return the quantile of Student's t distribution for a probability above one half; ``degrees`` is at least 1."""
-    whole = math.floor(degrees)
-    lower = _quantile_of_whole_degrees(probability, whole)
-    if degrees == whole:
-        return lower
-    # Quantiles are about linear in the reciprocal of the degrees.
-    share = (1 / whole - 1 / degrees) / (1 / whole - 1 / (whole + 1))
-    return lower + share * (_quantile_of_whole_degrees(probability, whole + 1) - lower)
-
-
-def _quantile_of_whole_degrees(probability: float, degrees: int) -> float:
     low, high = 0.0, math.pi / 2
     for dummy in range(HALVINGS):
         middle = (low + high) / 2

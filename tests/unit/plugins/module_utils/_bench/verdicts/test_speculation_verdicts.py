@@ -97,6 +97,15 @@ def test_kinds_may_gain_differently() -> None:
     assert by_kind["code"].interval and by_kind["code"].interval.mean > 0.8
 
 
+def test_gains_that_were_measured_of_nine_real_prompts_pay_beside_many_other_settings() -> None:
+    """Prompts of two kinds gain very differently, and those of a third kind not at all."""
+    gains = {"code": (2.37, 2.5, 2.35), "prose": (1.0, 1.0, 1.0), "summary": (1.17, 2.11, 1.26)}
+    bench = SpeculatingBench(1, 1.0, lambda kind, number: gains[kind][number], rounds=14)
+    bench.data["plan"]["alpha"] *= 3 / 19  # as with 17 settings
+    verdict = judge(bench)
+    assert verdict.word == "pays" and verdict.primary and verdict.primary.is_limited_by_prompts
+
+
 def speculates_always(arm: str) -> bool:
     return True
 

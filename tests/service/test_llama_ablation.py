@@ -62,13 +62,11 @@ def test_a_check_lists_the_options_and_starts_nothing(served):
 def test_options_are_left_out_and_come_back(served):
     """Others use this machine too, so whether a round counts is chance; what the server was started with is not.
 
-    One round is enough for that. It has all arms, and the time is over when it has ended.
+    Stock has a round only where rounds before it count. The minutes have to suffice for a confirmation.
     """
     before = read_arguments(served)
     assert "--spec-type" in before and "--cache-type-k" in before
-    code, result = run_ablation(
-        served, epyc_ablation_knobs=["speculation", "KV cache types"], epyc_ablation_minutes=0.1
-    )
+    code, result = run_ablation(served, epyc_ablation_knobs=["speculation", "KV cache types"], epyc_ablation_minutes=8)
     assert "document" in result, result
     document = json.loads(served.run(f"cat {result['document']}"))
     assert code == (0 if result["clean"] else 2)
@@ -76,7 +74,7 @@ def test_options_are_left_out_and_come_back(served):
     guessed = {}
     for one in document["samples"]:
         guessed.setdefault(one["arm"], []).append(one["drafted"])
-    assert not any(guessed["without speculation"]) and all(guessed["tuned"]) and not any(guessed["stock"])
+    assert not any(guessed["without speculation"]) and all(guessed["tuned"]) and not any(guessed.get("stock", []))
     starts = [(one["round"], one["arm"], one["start"]) for one in document["samples"]]
     assert len({start for dummy, dummy, start in starts}) == len(set(starts))
     assert document["plan"]["rejected"] == {} and document["restored"] is True

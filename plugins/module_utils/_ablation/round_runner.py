@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from .._bench.run import Run
     from .arm_switch import InstanceVariant
 
-#: The share of the minutes in which rounds of the search may begin; the confirmation has the rest of the minutes.
-SEARCH_TIME_SHARE = 0.75
-
-
 #: Passes of the probe, whose differences show the noise of a pass.
 PROBE_PASSES = 2
 
@@ -64,7 +60,6 @@ class RoundRunner:
         self.switch = switch
         self.request = request
         self.report_step = report_step
-        self._seconds = 60 * minutes
         self._clock = clock
         self._begun = clock.monotonic()
         self.budget = Budget(minutes, clock)
@@ -73,10 +68,6 @@ class RoundRunner:
         self.requests = {setting_class: rule.requests for setting_class, rule in schedule.REPETITIONS.items()}
         #: Why the token rate was not stable after the warm-up, an empty text for a stable rate.
         self._unstable_reason = ""
-
-    def share_of_minutes_spent(self) -> float:
-        """Return the share of ``minutes`` that has passed since the start of the run; above 1 after its end."""
-        return float(self._clock.monotonic() - self._begun) / self._seconds
 
     @property
     def costs(self) -> Costs:

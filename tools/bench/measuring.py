@@ -24,7 +24,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.planning.objectives import (
     LATENCY,
     PROMPT,
@@ -41,6 +40,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.timed_worlds import (
     Setting,
     TimedServer,
     run_timed_ablation,
+    save_only_ended_documents,
     thirty_billion_host,
 )
 from tools.bench.measurement import run_measurement
@@ -101,8 +101,7 @@ def run_world(
             pytest.MonkeyPatch.context() as patch,
             measured(Path(folder), patch) as host,
         ):
-            # Writing and validating the file after each round would take most of the time.
-            patch.setattr(run_document, "save_document", lambda path, document: None)
+            save_only_ended_documents(patch)
             host.slots = world.get("streams", 2)
             server = TimedServer(settings(), seed, **world)
             server.take_over(patch)

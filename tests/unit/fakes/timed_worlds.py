@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import sample, witness
@@ -45,6 +46,14 @@ class Clock:
     def monotonic(self) -> float:
         """Return the present second."""
         return self.now
+
+
+def save_only_ended_documents(patch: pytest.MonkeyPatch) -> None:
+    """Have documents written at the end of a run only: each writing validates the whole document and the old file."""
+    save = run_document.save_document
+    patch.setattr(
+        run_document, "save_document", lambda path, document: save(path, document) if document["ended"] else None
+    )
 
 
 class Setting:

@@ -25,6 +25,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.set
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 from ansible_collections.sovereign.epyc.tests.unit.fakes.simulated import Simulated
+from ansible_collections.sovereign.epyc.tests.unit.fakes.timed_worlds import save_only_ended_documents
 
 KNOBS = [
     {"name": "boost", "class": schedule.LIVE, "settings": {"cpufreq:policy0/boost": "0"}, "arguments": []},
@@ -53,6 +54,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
     one = Simulated(level)
     one.take_over(monkeypatch)
+    save_only_ended_documents(monkeypatch)
     monkeypatch.setattr(
         ablation.removable_settings,
         "list_removable_settings",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .._host.host import Host
     from .load.answer import Answer
     from .load.request import MeasuringRequest
+    from .planning.token_times import TokenTimes
     from .target.measured_instance import MeasuredInstance
 
 
@@ -69,7 +70,7 @@ def _run_rounds(
     run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability(report_step)])
     times = token_times_of_answers(meter.warm_up_answers)
     round_clock = RoundClock(list_request_seconds(times, request, meter.streams), clock)
-    report_step(_describe_duration(request, round_clock.requests, round_clock.round_seconds))
+    report_step(_describe_duration(request, round_clock.requests, round_clock.round_seconds, times))
     order = run.document["plan"]["order"]
     counting = 0
     try:
@@ -86,7 +87,6 @@ def _run_rounds(
             if discard_reason:
                 report_step(f"round {len(order)} does not count and is repeated: {discard_reason}")
         if counting or request.depths:
-            target.server.report_answer = lambda answer: None
             depth_rounds.measure_depths(meter, run, round_clock.round_seconds, report_step)
     except progress.RunStopped as reason:
         run.document["remarks"].append(f"It ended early: {reason}")
@@ -114,12 +114,14 @@ def _answer_reporter(
     return report_answer
 
 
-def _describe_duration(request: MeasuringRequest, requests: int, round_seconds: float) -> str:
+def _describe_duration(request: MeasuringRequest, requests: int, round_seconds: float, times: TokenTimes) -> str:
     """Return the duration of a benchmark in words."""
-    duration = format_seconds(request.rounds * round_seconds)
-    contexts = "" if request.depths == [] else "; long contexts take their time beside"
+    duration, contexts = format_seconds(request.rounds * round_seconds), ""
     if request.depths is None:
         contexts = f"; long contexts take at most {depth_rounds.DEFAULT_SHARE:.0%} more"
+    elif request.depths:
+        reading = format_seconds(request.depths[-1] * times.prompt_ms / 1000)
+        contexts = f"; to read contexts of up to {request.depths[-1]} tokens takes about {reading} more"
     return (
         f"{request.rounds} rounds of {requests} requests take about {duration}, and up to {ROUND_TRIES} times as long "
         f"where rounds are disturbed{contexts}"
@@ -160,7 +162,7 @@ def _predict_duration(host: Host, target: MeasuredInstance, request: MeasuringRe
     if times is None:
         return "How long that takes is known after the warm-up."
     seconds = list_request_seconds(times, request, parallel_stream_counts(target, request))
-    return f"By {times.source}, {_describe_duration(request, len(seconds), sum(seconds))}."
+    return f"By {times.source}, {_describe_duration(request, len(seconds), sum(seconds), times)}."
 
 
 def _measure_and_append_round(meter: Meter, document: dict[str, Any]) -> str:

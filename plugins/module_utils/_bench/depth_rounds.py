@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .load.answer import Sample
+    from .load.answer import Answer, Sample
     from .load.request import MeasuringRequest
     from .run import Run
     from .sampling.meter import Meter
@@ -42,6 +42,7 @@ def measure_depths(meter: Meter, run: Run, round_seconds: float, report_step: Ca
     try:
         tokens = prefix_reuse.fetch_context_tokens(target.server, depths[-1])
         for before, depth in _with_earlier(depths):
+            target.server.report_answer = _answer_reporter(depth, report_step)
             seconds = estimate_depth_seconds(depth, before, run.document["samples"])
             for number in range(1, TRIES + 1):
                 again = "" if number == 1 else ", once more"
@@ -55,6 +56,17 @@ def measure_depths(meter: Meter, run: Run, round_seconds: float, report_step: Ca
         if "depth" not in error.details:
             raise
         run.document["remarks"].append(str(error))
+
+
+def _answer_reporter(depth: int, report_step: Callable[[str], None]) -> Callable[[Answer], None]:
+    """Return a function that reports an answer with its rates."""
+
+    def report_answer(answer: Answer) -> None:
+        reading = 1000 * answer.timings["prompt_n"] / answer.timings["prompt_ms"]
+        decoding = answer.tokens_per_second
+        report_step(f"{depth} tokens of context: read at {reading:.1f}, decoded at {decoding:.1f} tokens per second")
+
+    return report_answer
 
 
 def choose_depths(
@@ -76,13 +88,13 @@ def choose_depths(
     if request.depths is not None:
         return fitting, remarks
     affordable = DEFAULT_SHARE * request.rounds * round_seconds
-    seconds = [estimate_depth_seconds(depth, depths_before, samples) for depths_before, depth in _with_earlier(fitting)]
+    seconds = [estimate_depth_seconds(depth, before, samples) for before, depth in _with_earlier(fitting)]
     chosen = [depth for at, depth in enumerate(fitting) if sum(seconds[: at + 1]) <= affordable]
     for depth in fitting[len(chosen) :][:1]:
-        minutes = sum(seconds[len(chosen) :]) / 60
+        duration = format_seconds(sum(seconds[len(chosen) :]))
         remarks.append(
-            f"Contexts of {depth} tokens and more were not measured, because reading them takes about {minutes:.0f} "
-            "minutes. Ask for them with the option depths."
+            f"Contexts of {depth} tokens and more were not measured, because reading them takes about {duration}. Ask "
+            "for them with the option depths."
         )
     return chosen, remarks
 

@@ -132,7 +132,10 @@ def test_more_streams_than_slots_wait_for_a_slot(here: Measured, monkeypatch: py
 
 def test_depths_are_measured_once_in_a_run(here: Measured) -> None:
     here.slot_context = 5000
-    document = run(here, depths=[0, 1000, 4000, 9000], rounds=2)[1]
+    dummy, document, told = run(here, depths=[0, 1000, 4000, 9000], rounds=2)
+    assert any("to read contexts of up to 9000 tokens takes about 45 s more" in line for line in told)
+    assert "it measures with 1000 tokens of context, which takes about 5 s" in told
+    assert told[-1] == "4000 tokens of context: read at 200.0, decoded at 100.0 tokens per second"
     assert [(one["phase"], one["round"]) for one in document["plan"]["order"]] == [
         ("benchmark", 1),
         ("benchmark", 2),
@@ -167,7 +170,9 @@ def test_by_default_depths_are_measured_that_take_little_time(here: Measured) ->
     document = run(here, depths=None)[1]
     assert {one["depth"] for one in document["samples"]} == {0}
     (remark,) = document["remarks"]
-    assert remark.startswith("Contexts of 4096 tokens and more were not measured, because reading them takes about 3 m")
+    assert remark.startswith(
+        "Contexts of 4096 tokens and more were not measured, because reading them takes about 3 min. "
+    )
     assert run(here, depths=[], output=f"{runs.FOLDER}/other.json")[1]["remarks"] == []
 
 

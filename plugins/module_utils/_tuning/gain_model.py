@@ -34,8 +34,9 @@ DEFAULT: Candidate = ()
 CORRELATION_LENGTH = 2.0
 #: Standard deviations of the joint effect of two values, and of the level of a round.
 PAIR_SD, ROUND_SD = 0.02, 0.3
-#: A larger loss counts as this log ratio: how bad a bad value is does not help to find the best one.
-LARGEST_LOSS = 0.12
+#: A larger loss counts as this log ratio, with this standard deviation: how bad a bad candidate is says little about the
+#: gain of each of its values in another candidate.
+LARGEST_LOSS, LARGEST_LOSS_SD = 0.12, 0.05
 #: The number of covariances that are kept for the next estimates.
 MAX_KEPT_COVARIANCES = 2**18
 #: Weight of the assumed noise against the measured noise, in values.
@@ -94,8 +95,7 @@ class GainEstimates:
         self._mean_gains: dict[Candidate, float] = {}
         for number, levels in enumerate(rounds):
             for candidate, level in levels.items():
-                gain = max(level - levels[DEFAULT], -LARGEST_LOSS)
-                self._add_measurement(model.place(candidate), number, gain)
+                self._add_measurement(model.place(candidate), number, level - levels[DEFAULT])
         self._weights = dict.fromkeys(self._indices, 0.0)
         for (place, dummy), weight in zip(self._measured, self._solve_transposed(self._whitened)):
             self._weights[place] += weight
@@ -123,7 +123,10 @@ class GainEstimates:
                 for covariance, (dummy, of_round) in zip(self._covariance_with_measurements(place), self._measured)
             ]
         )
-        variance = self._model.covariance(place, place) + ROUND_SD**2 + self.noise**2
+        noise = self.noise
+        if gain < -LARGEST_LOSS:
+            gain, noise = -LARGEST_LOSS, LARGEST_LOSS_SD
+        variance = self._model.covariance(place, place) + ROUND_SD**2 + noise**2
         diagonal = math.sqrt(variance - sum(map(mul, row, row)))
         self._whitened.append((gain - sum(map(mul, row, self._whitened))) / diagonal)
         self._factor.append([*row, diagonal])

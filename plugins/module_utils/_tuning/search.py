@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 #: The largest and the smallest number of arms of a round.
 ROUND_ARMS, MIN_ROUND_ARMS = 8, 3
+#: So many arms before the end of its time the search measures only candidates again that it has measured before, because
+#: the largest of many estimates is too large.
+FINAL_ARMS = 32
 #: The search ends where the largest expected improvement is smaller than this log ratio.
 WORTH_A_ROUND = 0.0005
 #: Of two candidates that are about equal the simpler one is better: each changed option has to gain this log ratio.
@@ -77,8 +80,9 @@ class Search:
 
     def measure_until_best_is_found(self) -> Candidate:
         """Return the best candidate, which may be the default; if the time ends, the best candidate so far."""
-        while (arms := min(ROUND_ARMS, self._count_affordable_arms())) >= MIN_ROUND_ARMS:
-            candidates = self._pick_candidates(int(arms) - 1)
+        while (affordable := int(self._count_affordable_arms())) >= MIN_ROUND_ARMS:
+            is_final = affordable <= FINAL_ARMS and not self.untried_values()
+            candidates = self._pick_candidates(min(ROUND_ARMS, affordable) - 1, is_final)
             if not candidates:
                 break
             untried = any(pair not in self._tried for candidate in candidates for pair in candidate)
@@ -86,11 +90,21 @@ class Search:
             if levels is None:
                 break
             self._record_round(candidates, levels)
-        return self.best_candidate()
+        return self.surest_candidate()
 
     def best_candidate(self) -> Candidate:
         """Return the measured candidate with the largest estimated gain, less the worth of its changes."""
         return max(self._measured_candidates(), key=self._worth)
+
+    def surest_candidate(self) -> Candidate:
+        """Return the measured candidate whose estimated gain is the largest, less its standard deviation.
+
+        A candidate that was measured seldom may have the largest estimate by chance.
+        """
+        leaders = self._leaders(CONSIDERED)
+        variances = Prospects(self._model, self.estimates, leaders).variances
+        worths = [self._worth(leader) - math.sqrt(max(0.0, v)) for leader, v in zip(leaders, variances)]
+        return leaders[worths.index(max(worths))]
 
     def untried_values(self) -> list[tuple[str, Any]]:
         """Return the values of which nothing is known: they were in no candidate that ran, and not rejected alone."""
@@ -120,9 +134,12 @@ class Search:
             self._rounds.append(dict(levels))
             self.estimates = GainEstimates(self._model, self._rounds)
 
-    def _pick_candidates(self, count: int) -> list[Candidate]:
-        """Return the candidates of the next round beside the default; none where no candidate promises enough."""
-        pool = self._list_promising_candidates()
+    def _pick_candidates(self, count: int, is_final: bool) -> list[Candidate]:
+        """Return the candidates of the next round beside the default; none where no candidate promises enough.
+
+        A final round has only candidates that were measured before.
+        """
+        pool = self._leaders(CONSIDERED) if is_final else self._list_promising_candidates()
         prospects = Prospects(self._model, self.estimates, pool)
         worths = [self._worth(candidate) for candidate in pool]
         leader = pool.index(self.best_candidate())
@@ -153,7 +170,7 @@ class Search:
 
     def _list_promising_candidates(self) -> list[Candidate]:
         """Return the default, the best candidate, and others that may be better, of those that may be tried."""
-        leaders = sorted(self._measured_candidates(), key=self._worth, reverse=True)[:LEADERS]
+        leaders = self._leaders(LEADERS)
         predicted = self._climb_predicted_gains(leaders[0])
         nearby = [neighbour for leader in [*leaders, predicted] for neighbour in self._neighbours(leader)]
         nearby += [self._draw_neighbour(self._draw_neighbour(predicted)) for dummy in range(RANDOM_PAIRS)]
@@ -162,6 +179,11 @@ class Search:
             candidate for candidate in dict.fromkeys(nearby) if candidate not in fixed and self._may_try(candidate)
         ]
         return [*fixed, *sorted(others, key=self._upper_estimate, reverse=True)[: CONSIDERED - len(fixed)]]
+
+    def _leaders(self, count: int) -> list[Candidate]:
+        """Return the default and the measured candidates of the largest worth, the best first."""
+        ranked = sorted(self._measured_candidates(), key=self._worth, reverse=True)[:count]
+        return ranked if DEFAULT in ranked else [*ranked, DEFAULT]
 
     def _upper_estimate(self, candidate: Candidate) -> float:
         place = self._model.place(candidate)

@@ -44,6 +44,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.timed_worlds import (
     thirty_billion_host,
 )
 from tools.bench.measurement import run_measurement
+from tools.bench.measuring_tuner import tune_landscapes
 from vepyc.figures import Bar, Figures
 
 NAME = "bench-measuring"
@@ -199,6 +200,16 @@ class Bench:
         self.print_share("eight_streams_kept", mixed, ">=", 1.0)
         self.print_share("eight_streams_mixed", sum(one.words["SMT"] == MIXED for one in results), ">=", 0.9)
 
+    def tuner(self) -> None:
+        """Tunings of eight options in four hours: what they prove of what could be had, and flat landscapes."""
+        tuned = list(tune_landscapes(self.runs, self.seed))
+        self.print_share("tuned_to_95_percent_of_the_best", sum(one.speed_share >= 0.95 for one in tuned), ">=", 0.9)
+        self.print_share("tuned_with_proof", sum(one.is_proven for one in tuned), ">=", 0.9)
+        self.figures.print_figure("tuned_share_of_gain", sum(one.gain_share for one in tuned) / len(tuned), "mean")
+        self.print_share("tuned_too_long", sum(one.overtime for one in tuned), "<=", 0.0)
+        flat = list(tune_landscapes(self.runs, self.seed, flat=True))
+        self.print_share("flat_landscapes_with_claim", sum(one.is_proven for one in flat), "<=", 0.05)
+
     def print_signs(self) -> None:
         """Print how many verdicts of all worlds have a wrong sign."""
         self.figures.print_figure("verdicts", self.verdicts, "verdicts")
@@ -217,6 +228,7 @@ WORLDS = {
         Bench.speculation,
         Bench.prefill,
         Bench.eight_streams,
+        Bench.tuner,
     )
 }
 

@@ -34,8 +34,10 @@ DEFAULT: Candidate = ()
 CORRELATION_LENGTH = 2.0
 #: Standard deviations of the joint effect of two values, and of the level of a round.
 PAIR_SD, ROUND_SD = 0.02, 0.3
-#: A larger loss counts as this log ratio, with this standard deviation: how bad a bad candidate is says little about the
-#: gain of each of its values in another candidate.
+#: The factors of all variances that are tried: effects may be smaller or larger than assumed.
+VARIANCE_FACTORS = (1.0, 0.5, 0.25, 2.0)
+#: A larger loss counts as this log ratio, with this standard deviation: how bad a bad candidate is says little about
+#: the gain of each of its values in another candidate.
 LARGEST_LOSS, LARGEST_LOSS_SD = 0.12, 0.05
 #: The number of covariances that are kept for the next estimates.
 MAX_KEPT_COVARIANCES = 2**18
@@ -80,10 +82,17 @@ class GainModel:
 
 
 class GainEstimates:
-    """The estimates of all gains after some rounds; each round has the log rate of each of its candidates."""
+    """The estimates of all gains after some rounds; each round has the log rate of each of its candidates.
 
-    def __init__(self, model: GainModel, rounds: Sequence[Mapping[Candidate, float]]) -> None:
+    All variances of the model are multiplied by ``variance_factor``. ``log_likelihood`` says how well the measurements
+    fit to the model, up to a constant.
+    """
+
+    def __init__(
+        self, model: GainModel, rounds: Sequence[Mapping[Candidate, float]], variance_factor: float = 1.0
+    ) -> None:
         self._model = model
+        self._variance_factor = variance_factor
         self.noise = estimate_noise(rounds, model.noise)
         #: The measurements in their order: place and number of the round.
         self._measured: list[tuple[Place, int]] = []
@@ -99,14 +108,18 @@ class GainEstimates:
         self._weights = dict.fromkeys(self._indices, 0.0)
         for (place, dummy), weight in zip(self._measured, self._solve_transposed(self._whitened)):
             self._weights[place] += weight
-        # Effects that are larger than assumed make all estimates less sure.
-        surprise = math.fsum(value * value for value in self._whitened) / max(1, len(self._whitened))
-        self.variance_factor = max(1.0, surprise)
+        self.log_likelihood = -math.fsum(
+            math.log(row[-1]) + value * value / 2 for row, value in zip(self._factor, self._whitened)
+        )
+
+    def covariance(self, one: Place, other: Place) -> float:
+        """Return the covariance of the gains of two places before any measurement."""
+        return self._variance_factor * self._model.covariance(one, other)
 
     def mean_gain(self, candidate: Candidate) -> float:
         """Return the estimated gain of a candidate."""
         if candidate not in self._mean_gains:
-            place, covariance = self._model.place(candidate), self._model.covariance
+            place, covariance = self._model.place(candidate), self.covariance
             self._mean_gains[candidate] = math.fsum(
                 weight * covariance(place, measured) for measured, weight in self._weights.items()
             )
@@ -126,7 +139,7 @@ class GainEstimates:
         noise = self.noise
         if gain < -LARGEST_LOSS:
             gain, noise = -LARGEST_LOSS, LARGEST_LOSS_SD
-        variance = self._model.covariance(place, place) + ROUND_SD**2 + noise**2
+        variance = self.covariance(place, place) + ROUND_SD**2 + noise**2
         diagonal = math.sqrt(variance - sum(map(mul, row, row)))
         self._whitened.append((gain - sum(map(mul, row, self._whitened))) / diagonal)
         self._factor.append([*row, diagonal])
@@ -134,7 +147,7 @@ class GainEstimates:
         self._indices.setdefault(place, len(self._indices))
 
     def _covariance_with_measurements(self, place: Place) -> list[float]:
-        covariances = [self._model.covariance(place, measured) for measured in self._indices]
+        covariances = [self.covariance(place, measured) for measured in self._indices]
         return [covariances[self._indices[measured]] for measured, dummy in self._measured]
 
     def _solve(self, right: Iterable[float]) -> list[float]:
@@ -161,7 +174,6 @@ class Prospects:
     """
 
     def __init__(self, model: GainModel, estimates: GainEstimates, candidates: Sequence[Candidate]) -> None:
-        self._model = model
         self._estimates = estimates
         self._places = [model.place(candidate) for candidate in candidates]
         self._whitened = [estimates.whitened_covariances(place) for place in self._places]
@@ -186,8 +198,13 @@ class Prospects:
 
     def _remaining_covariance(self, one: int, other: int) -> float:
         known = sum(map(mul, self._whitened[one], self._whitened[other]))
-        left = self._model.covariance(self._places[one], self._places[other]) - known
-        return self._estimates.variance_factor * left
+        return self._estimates.covariance(self._places[one], self._places[other]) - known
+
+
+def fit_gain_estimates(model: GainModel, rounds: Sequence[Mapping[Candidate, float]]) -> GainEstimates:
+    """Return the estimates after some rounds, with the size of effects to which the measurements fit best."""
+    fits = [GainEstimates(model, rounds, factor) for factor in VARIANCE_FACTORS]
+    return max(fits, key=lambda estimates: estimates.log_likelihood)
 
 
 def estimate_noise(rounds: Sequence[Mapping[Candidate, float]], assumed: float) -> float:

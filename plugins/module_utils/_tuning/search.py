@@ -21,7 +21,7 @@ import math
 import random
 
 from .._bench.rounds import schedule
-from .gain_model import DEFAULT, GainEstimates, Prospects
+from .gain_model import DEFAULT, GainEstimates, Prospects, fit_gain_estimates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 #: The largest and the smallest number of arms of a round.
 ROUND_ARMS, MIN_ROUND_ARMS = 8, 3
-#: So many arms before the end of its time the search measures only candidates again that it has measured before, because
-#: the largest of many estimates is too large.
+#: So many arms before the end of its time the search only measures again what it has measured before, because the
+#: largest of many estimates is too large.
 FINAL_ARMS = 32
 #: The search ends where the largest expected improvement is smaller than this log ratio.
 WORTH_A_ROUND = 0.0005
@@ -132,7 +132,7 @@ class Search:
         self._tried |= {pair for candidate in levels for pair in candidate}
         if len(levels) > 1:
             self._rounds.append(dict(levels))
-            self.estimates = GainEstimates(self._model, self._rounds)
+            self.estimates = fit_gain_estimates(self._model, self._rounds)
 
     def _pick_candidates(self, count: int, is_final: bool) -> list[Candidate]:
         """Return the candidates of the next round beside the default; none where no candidate promises enough.

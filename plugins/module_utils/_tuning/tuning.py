@@ -19,12 +19,13 @@ from .._ablation.round_runner import (
     run_rounds_and_restore,
 )
 from .._bench import progress
-from .._bench.load.request import parse_objective_and_zone
+from .._bench.planning.expected_costs import find_expected_costs
+from .._bench.planning.objectives import LATENCY, RequestedObjectives
 from .._bench.planning.precision import ASSUMED_NOISE, best_passes_per_start
 from .._bench.planning.time_plan import NOT_ENOUGH_TIME, minutes_up
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
-from .._bench.run import Run
+from .._bench.run import FOLDER, Run
 from .._bench.sampling.meter import parallel_stream_counts
 from .._bench.target.measured_instance import find_llama_instance
 from .._bench.verdicts.tuning_result import TuningResult, mean_default_rate, metric_of_tuning
@@ -34,7 +35,7 @@ from .._serving.unit.installed import select_instance_and_plan
 from .gain_model import DEFAULT, GainModel
 from .search import Search
 from .search_space import SearchSpace, build_search_space
-from .tuning_time import CONFIRMATION_ARMS, TuningTime, predict_costs
+from .tuning_time import CONFIRMATION_ARMS, TuningTime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ MAX_CONFIRMATION_ROUNDS = 24
 class TuningRequest:
     """Options of a tuning beside those of every measurement: ``instance`` has the options of the instance.
 
-    ``only`` are the names of options to try, None for all. ``aims`` are the objective and the zone of the plan.
+    ``only`` are the names of options to try, None for all. ``objectives`` has the only objective that gets a verdict.
     ``intent`` is the intent of the plan of the instance, None for the stored intent of the host.
     """
 
@@ -68,7 +69,7 @@ class TuningRequest:
         self.intent: dict[str, Any] | None = raw.get("intent")
         self.only: list[str] | None = raw.get("options")
         self.minutes, self.seed = parse_minutes_and_seed(raw)
-        self.aims = parse_objective_and_zone(raw)
+        self.objectives = RequestedObjectives({**raw, "objectives": [raw.get("objective") or LATENCY]})
 
 
 def run_tuning(
@@ -83,7 +84,7 @@ def run_tuning(
     with progress.hold_run_lock(f"the tuning of {name}"):
         target, candidates, space = _plan_candidates_and_search_space(host, request, options, clock)
         arms = schedule.build_tuning_arms(space.default)
-        plan = {"budget_s": 60 * options.minutes, "objectives": [options.aims["objective"]], **options.aims}
+        plan = {"budget_s": 60 * options.minutes, **options.objectives.to_plan()}
         run = Run(host, target, request, arms, options.seed, **plan)
         variants: dict[str, InstanceVariant] = {}
         return run_rounds_and_restore(
@@ -105,12 +106,13 @@ def describe_planned_tuning(host: Host, request: MeasuringRequest, options: Tuni
         for option, values in space.values.items()
     )
     text = f"{target.name} would be started anew again and again, with other options: {tried}."
-    predicted = predict_costs(host, target, request)
-    if predicted is None:
-        return target.name, f"{text} What the minutes settle is known after one pass of the default."
-    costs, source = predicted
+    expected = find_expected_costs(FOLDER, host, target, request, parallel_stream_counts(target, request))
+    if expected is None:
+        return target.name, f"{text} What the time settles is known after the first pass."
+    costs, source = expected
     needed = TuningTime(space, costs, best_passes_per_start(costs, ASSUMED_NOISE))
-    return target.name, f"{text} {needed.describe(60 * options.minutes, f'by {source}')}"
+    seconds = 60 * options.minutes
+    return target.name, f"{text} {needed.shortage_message(seconds, 0.0) or needed.describe(seconds, source)}"
 
 
 def _plan_candidates_and_search_space(
@@ -124,10 +126,7 @@ def _plan_candidates_and_search_space(
         space.remove_other_options(options.only)
     if not space.values:
         raise BadRequest(f"{target.name} has no option that may be tried.")
-    if options.aims["objective"] == "throughput" and not request.streams:
-        request.streams = None
-        if not parallel_stream_counts(target, request):
-            raise BadRequest(f"objective is throughput, but {target.name} has one slot, so that there is one stream.")
+    options.objectives.measure_enough_streams(request, target.slots)
     return target, candidates, space
 
 

@@ -8,17 +8,9 @@ The time is divided backwards: the confirmation has its share first, and the sea
 
 from __future__ import annotations
 
-import os
-
-from .._bench.load.warm_up import STABLE_RATES, WARM_UP_TOKENS
-from .._bench.memory import instance_memory
 from .._bench.planning.budget import RESERVE_FACTOR, format_seconds
-from .._bench.planning.costs import Costs
 from .._bench.planning.time_plan import NOT_ENOUGH_TIME, minutes_up
-from .._bench.planning.token_times import list_request_seconds, predict_token_times, token_times_of_last_run
 from .._bench.rounds import schedule
-from .._bench.run import FOLDER
-from .._bench.sampling.meter import parallel_stream_counts
 from .search import MIN_ROUND_ARMS, ROUND_ARMS
 
 TYPE_CHECKING = False
@@ -26,9 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from .._bench.load.request import MeasuringRequest
-    from .._bench.target.measured_instance import MeasuredInstance
-    from .._host.host import Host
+    from .._bench.planning.costs import Costs
     from .search_space import SearchSpace
 
 #: The arms of a confirmation: the default, its twin, and the best candidate.
@@ -37,8 +27,6 @@ CONFIRMATION_ARMS = 3
 KNOWN_ARMS = 2
 #: How often a value is part of a measured combination, on average, until the best combination is found.
 RACE_ARMS_PER_VALUE = 3
-#: Seconds in which a predicted start reads a gigabyte of the model from disk, and does everything else.
-READ_SECONDS_PER_GB, OTHER_START_SECONDS = 1.0, 10.0
 
 
 class TuningTime:
@@ -115,19 +103,3 @@ class TuningTime:
         overhead = ROUND_ARMS / (ROUND_ARMS - KNOWN_ARMS)
         sweep = max(MIN_ROUND_ARMS, values * overhead) * self.arm_seconds
         return sweep, RACE_ARMS_PER_VALUE * values * self.arm_seconds
-
-
-def predict_costs(host: Host, target: MeasuredInstance, request: MeasuringRequest) -> tuple[Costs, str] | None:
-    """Return what a start and a pass of an instance probably cost, and the source of that; None where it is unknown."""
-    times = token_times_of_last_run(FOLDER, target.name)
-    known = instance_memory.predict_step_bytes_and_bandwidth(host.topology, target)
-    if times is None:
-        times = predict_token_times(*known) if known else None
-    if times is None:
-        return None
-    model_bytes = sum(os.path.getsize(path) for path in target.mapped if os.path.exists(path))
-    warm_up = STABLE_RATES * WARM_UP_TOKENS * times.output_ms / 1000
-    start = OTHER_START_SECONDS + READ_SECONDS_PER_GB * model_bytes / 1e9 + warm_up
-    return Costs(
-        start, sum(list_request_seconds(times, request, parallel_stream_counts(target, request)))
-    ), times.source

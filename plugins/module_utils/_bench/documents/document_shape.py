@@ -10,13 +10,11 @@ meaning. A document of a newer ``MINOR`` version only has more fields, so that t
 from __future__ import annotations
 
 from ..._notation.shape import ANY, Nullable, text_choice_shape
+from ..load.objective_names import OBJECTIVES
 from ..rounds import schedule
 from .value_shapes import AMOUNT, COUNT, DURATION, NAME, NUMBER, PORTION, SCALAR, SEVERAL, SHARE, TEXT, WHOLE
 
 SCHEMA, MINOR = 2, 0
-#: What a setting may improve: the decoding of one stream, the tokens of all slots together, the reading of a prompt, or
-#: the tokens of a joule.
-OBJECTIVES = ("latency", "throughput", "prompt", "energy")
 OBJECTIVE = text_choice_shape(*OBJECTIVES)
 CLASS = text_choice_shape(*schedule.REPETITIONS)
 #: A result is valid for this fingerprint; a host that differs in any field must be measured again. Null means "not

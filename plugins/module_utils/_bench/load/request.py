@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._notation.numbers import parse_decimal, parse_whole_number
 from . import prompts as all_prompts
+from .objective_names import OBJECTIVES, SMALLEST_EFFECT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ MAX_STREAMS, ANSWER_TIMEOUT = 256, 600
 #: The largest depth in tokens, the largest rate in requests per second, and the largest limit in milliseconds.
 MAX_DEPTH, MAX_RATE, MAX_LIMIT_MS = 1 << 20, 1000, 3_600_000
 
-#: What an instance may be measured for; the first is the default.
-OBJECTIVES = ("latency", "throughput", "prompt", "energy")
-#: The default of the smallest effect that matters, as a share.
-SMALLEST_EFFECT = 0.02
 
 #: The argument spec of options that all measuring modules have.
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
@@ -126,17 +123,6 @@ class MeasuringRequest:
     def all_prompts(self) -> list[Prompt]:
         """The prompts of all kinds."""
         return [prompt for prompts in self.prompts.values() for prompt in prompts]
-
-
-def parse_objective_and_zone(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the objective and the zone of a plan: the smallest effect that matters; BadRequest for an invalid one."""
-    objective, smallest = raw.get("objective") or OBJECTIVES[0], raw.get("smallest")
-    zone = SMALLEST_EFFECT if smallest is None else float(smallest)
-    if objective not in OBJECTIVES:
-        raise BadRequest(f"objective is {objective}; the objectives are {', '.join(OBJECTIVES)}.")
-    if not 0 < zone < 1:
-        raise BadRequest(f"smallest is {zone:g}; give a share above 0 and below 1, such as 0.02 for 2 percent.")
-    return {"objective": objective, "zone": zone}
 
 
 def _parse_whole_option(raw: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:

@@ -10,7 +10,7 @@ streams as the instance has slots, which takes longer, so it is measured where i
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..documents.document_shape import OBJECTIVES
+from ..load.objective_names import OBJECTIVES, SMALLEST_EFFECT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ..load.request import MeasuringRequest
 
 LATENCY, THROUGHPUT, PROMPT, ENERGY = OBJECTIVES
-#: The default of the smallest effect that matters, as a share.
-SMALLEST = 0.02
 #: The argument spec of the option that only an ablation has; all long runs have ``objective`` and ``smallest``.
 OBJECTIVE_SPEC: dict[str, dict[str, Any]] = {
     "objectives": {"type": "list", "elements": "str", "choices": list(OBJECTIVES)},
@@ -38,7 +36,7 @@ class RequestedObjectives:
         if raw.get("streams"):
             named.append(THROUGHPUT)
         self.objectives = list(dict.fromkeys([self.objective, *named]))
-        self.smallest = SMALLEST if raw.get("smallest") is None else float(raw["smallest"])
+        self.smallest = SMALLEST_EFFECT if raw.get("smallest") is None else float(raw["smallest"])
         for name in self.objectives:
             if name not in OBJECTIVES:
                 raise BadRequest(f"There is no objective {name}; the objectives are {', '.join(OBJECTIVES)}.")

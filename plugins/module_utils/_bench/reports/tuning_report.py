@@ -75,7 +75,9 @@ def tuning_sections(result: TuningResult) -> Iterator[Section]:
         table = Table([*columns, Column("rejected", NOTE)], [_candidate_row(candidate) for candidate in candidates])
         error = result.median_prediction_error()
         remarks = [] if error is None else [f"Predictions of combinations were off by {error:.1%} (median)."]
-        legend = "predicted, measured: over the default, in whole requests; n: rounds"
+        metric, dummy, streams = result.metric
+        name = f"{metric} with {streams} streams" if streams > 1 else metric
+        legend = f"predicted, measured: over the default, {name}; n: rounds"
         yield Section("candidates", "Candidates", table, legend, remarks)
     yield from _confirmation_section(result)
 

@@ -50,5 +50,5 @@ def count_with_noun(count: int, noun: str) -> str:
 
 
 def join_names(names: list[str]) -> str:
-    """Return names as a list in a sentence: "a", "a and b", "a, b and c"."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    """Return names as a list in a sentence: "a", "a and b", "a, b and c"; "" for none."""
+    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -165,8 +165,12 @@ def test_a_run_of_which_no_round_counts_shows_its_figures_as_discarded(run: Benc
     void = copy.deepcopy(run.data)
     for sample in void["samples"]:
         sample["void"] = "somebody compiled"
+        sample["witness"]["busiest"] = [{"unit": "cc.service", "share": 0.25}, {"unit": "cron.service", "share": 0.01}]
     text = render_run_report(void)
-    assert text.startswith("No round counts, and this proves nothing. Every figure below is of discarded rounds.\n")
+    assert " ".join(text.split()).startswith(
+        "No round counts, and this proves nothing. Every figure below is of discarded rounds. The busiest other "
+        "programs were cc.service (25.0%) and cron.service (1.0%). "
+    )
     assert re.search(r"\nspeed +32\.\d tokens/s \(.*; discarded, and proves nothing\)\n", text)
     assert "\nFigures, discarded: they prove nothing:\n" in text
 

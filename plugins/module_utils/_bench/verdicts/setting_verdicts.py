@@ -282,6 +282,10 @@ def _explain_word(verdict: Verdict, tried: int) -> str:
     primary = next(iter(verdict.comparisons.values()))
     if verdict.word == MIXED or (verdict.word in (PAYS, HURTS) and primary.word != verdict.word):
         return ", ".join(moved)
+    gains = [guard for guard in verdict.guards if guard.word == PAYS and not guard.key[1]]
+    if verdict.word == NOTHING and gains:
+        listed = ", ".join(f"{format_metric_name(guard)} {guard.format_ratio()}" for guard in gains)
+        return f"it gains where this run was not asked to judge: {listed}"
     if primary.word != UNDECIDED or verdict.needs_rounds:
         return ""
     if primary.is_limited_by_prompts:

@@ -56,6 +56,12 @@ def test_more_for_many_streams_and_less_for_one_is_mixed_and_kept() -> None:
     assert "latency 0.98" in found[0].reason and "throughput 1.3" in found[0].reason
 
 
+def test_a_gain_that_was_not_asked_for_is_named_beside_nothing() -> None:
+    verdict = judge(measure(1, objectives=("latency",), by_metric={("ubatch", "prefill"): 0.4}, noise=0.004))
+    assert verdict.word == "nothing"
+    assert verdict.reason.startswith("it gains where this run was not asked to judge: prefill 1.4")
+
+
 def test_the_chosen_objective_comes_first() -> None:
     how: dict[str, Any] = {"streams": (1, 8), "by_metric": {("ubatch", "8"): 0.3, ("ubatch", "prefill"): 0.0}}
     verdict = judge(measure(1, 0.0, 12, ("throughput", "latency"), **how))

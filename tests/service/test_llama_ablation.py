@@ -198,3 +198,34 @@ def test_a_run_is_ended_on_its_host(served):
     ((code, result),) = results
     assert code == 2 and "somebody ended it. All was put back." in result["msg"]
     assert served.run("sovereign-epyc bench --stop").strip() == "No run measures on this host."
+
+
+def test_another_build_is_planned_and_measured_as_an_arm(served):
+    """A build in another folder, which is the same one; and one that does not exist is refused before anything."""
+    before, process = read_arguments(served), served.main_pid("chat")
+    served.run(f"mkdir -p /opt/other && cp -a {served.binary.rpartition('/bin/')[0]} /opt/other/build")
+    asked = {"epyc_llama_instances": served.with_test_model(SERVED)}
+    code, result = run_ablation(served, epyc_ablation_arms=[{"binary": "/opt/none/bin/llama-server"}], **asked)
+    assert code == 2 and "cannot be planned, and nothing was stopped" in result["msg"]
+    assert served.main_pid("chat") == process
+    arms = [{"name": "other", "binary": "/opt/other/build/bin/llama-server"}, {"name": "half", "threads": 1}]
+    code, result = run_ablation(served, "--check", epyc_ablation_arms=arms, **asked)
+    assert code == 0 and "compared with: other, half" in result["text"], result
+    assert served.main_pid("chat") == process
+    results = []
+    play = threading.Thread(target=lambda: results.append(run_ablation(served, epyc_ablation_arms=arms, **asked)))
+    play.start()
+    seen = set()
+    until = time.monotonic() + 400
+    while time.monotonic() < until and not {"other", "half"} <= seen and play.is_alive():
+        drop_in = served.run(f"cat /run/systemd/system/{UNIT}.d/*trial*", check=False)
+        seen |= {"other"} if "/opt/other/build/bin/llama-server" in drop_in else set()
+        seen |= {"half"} if "--threads 1 " in f"{drop_in} " else set()
+        time.sleep(0.2)
+    served.run("sovereign-epyc bench --stop")
+    play.join()
+    assert seen == {"other", "half"}, results
+    assert read_arguments(served) == before and not served.run(f"ls {JOURNAL}", check=False)
+    (path,) = served.run(f"ls -t {FOLDER}/*.json | head -1").split()
+    plan = json.loads(served.run(f"cat {path}"))["plan"]
+    assert plan["rejected"] == {} and "variant other" in [arm["name"] for arm in plan["arms"]]

@@ -13,7 +13,7 @@ import os
 import re
 
 from .._bench.rounds import schedule
-from .._errors import BadRequest
+from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .candidates import Candidates
 
@@ -70,7 +70,7 @@ def plan_variants(
         label = str(request.get(NAME) or options.get("model") or options.get("binary") or next(iter(options)))
         try:
             variant, service = candidates.plan_variant(options, label)
-        except BadRequest as error:
+        except TuningError as error:
             raise BadRequest(f"arms: {label} cannot be planned, and nothing was stopped: {error}") from None
         name = request.get(NAME) or _describe_variant(options, service, candidates)
         recorded = {key: str(value).lower() if isinstance(value, bool) else value for key, value in options.items()}

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import variants as module
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.variants import plan_variants
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest
 
 RUNNING = "/opt/llama.cpp/b11434/bin/llama-server"
 OPTIONS = {"name": "chat", "binary": RUNNING, "model": "/srv/a-Q4_K_M.gguf", "port": 8080}
@@ -41,6 +41,8 @@ class Planner:
     def plan_variant(self, options: dict[str, Any], name: str) -> tuple[InstanceVariant, SimpleNamespace]:
         if "huge" in str(options.get("model")):
             raise BadRequest("the model needs 900 GiB, and 700 GiB are free.")
+        if options.get("binary", RUNNING) not in PROGRAMS:
+            raise Absent(f"there is no {options['binary']}.")
         return InstanceVariant(None, [str(options)]), self.plan(options)
 
     def capabilities_of(self, service: SimpleNamespace) -> SimpleNamespace:
@@ -91,6 +93,11 @@ def test_two_variants_with_one_name_are_told_apart() -> None:
     ("request_", "options", "message"),
     [
         ({"model": "/srv/huge.gguf"}, OPTIONS, "/srv/huge.gguf cannot be planned, and nothing was stopped: the model"),
+        (
+            {"binary": "/opt/none"},
+            OPTIONS,
+            "/opt/none cannot be planned, and nothing was stopped: there is no /opt/none",
+        ),
         ({"name": "x"}, OPTIONS, "each arm needs an option that differs"),
         ({"port": 9000}, OPTIONS, "port cannot differ between arms"),
         ({"sampling": {"top_k": 1}}, OPTIONS, "an arm may have a text or a number there"),

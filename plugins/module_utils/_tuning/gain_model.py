@@ -197,7 +197,7 @@ class Prospects:
         self.variances = [variance - value * value for variance, value in zip(self.variances, planned)]
 
     def _remaining_covariance(self, one: int, other: int) -> float:
-        known = sum(map(mul, self._whitened[one], self._whitened[other]))
+        known: float = sum(map(mul, self._whitened[one], self._whitened[other]))
         return self._estimates.covariance(self._places[one], self._places[other]) - known
 
 

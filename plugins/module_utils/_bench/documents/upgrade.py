@@ -30,10 +30,10 @@ NEW_IN_SAMPLE = {
 }
 COMPUTED_IN_SAMPLE = ("output_n", "output_ms", "ttfts_ms")
 NEW_IN_STEP = {"streams": 1, "depth": 0}
-NEW_IN_WITNESS = {"joules": None, "seconds": None, "tokens": None, "power_source": None, "busiest": []}
+NEW_IN_WITNESS: dict[str, Any] = {"joules": None, "seconds": None, "tokens": None, "power_source": None, "busiest": []}
 #: Schema 1 had watts, which were wrong for rounds in which the counters wrapped, and a size that nothing showed.
 REMOVED_FROM_WITNESS = ("watts", "huge_kb")
-NEW_IN_PLAN = {"objective": "latency", "objectives": ["latency"], "slo": None, "costs": {}}
+NEW_IN_PLAN: dict[str, Any] = {"objective": "latency", "objectives": ["latency"], "slo": None, "costs": {}}
 NEW_IN_FINGERPRINT = dict.fromkeys(("host", "dimms", "nps", "engine", "model", "quantization"))
 NEW_IN_DOCUMENT = {"minor": MINOR, "collection": None}
 

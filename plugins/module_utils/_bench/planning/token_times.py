@@ -9,6 +9,7 @@ from the bytes that a step reads and the bandwidth of the data sheet.
 
 from __future__ import annotations
 
+import math
 from itertools import cycle, islice
 
 from ..load import open_loop
@@ -45,7 +46,8 @@ class TokenTimes:
     def request_seconds(self, prompt: Prompt, streams: int = 1) -> float:
         """Return the seconds by which a request makes a round longer, where ``streams`` requests run at once."""
         reading = len(prompt.text) / CHARACTERS_PER_TOKEN * self.prompt_ms
-        return (reading + prompt.tokens * self.output_ms / streams**STREAM_EXPONENT) / 1000
+        writing = prompt.tokens * self.output_ms / math.pow(streams, STREAM_EXPONENT)
+        return (reading + writing) / 1000
 
 
 def list_request_seconds(times: TokenTimes, request: MeasuringRequest, streams: Iterable[int]) -> list[float]:

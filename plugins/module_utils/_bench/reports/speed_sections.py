@@ -31,6 +31,7 @@ COLUMNS = (
     ("first ms", "ttft_p50", 1),
     ("ms/token", "tpot_p50", 1),
     ("gap p95", "gap_p95", 1),
+    ("in limits", "within_slo", 2),
     ("tok/step", "tokens_per_step", 2),
     ("accepted", "acceptance", 2),
 )

@@ -84,8 +84,8 @@ def searched(seed: int, noise: float) -> tuple[float, int]:
 
 @pytest.mark.parametrize("noise", [0.01, 0.02])
 def test_on_hidden_landscapes_with_a_cliff_the_pick_is_as_good_as_the_best(noise: float) -> None:
-    found = [searched(seed, noise) for seed in range(10)]
-    assert sum(share >= 0.98 for share, dummy in found) >= 9
+    found = [searched(seed, noise) for seed in range(6)]
+    assert sum(share >= 0.98 for share, dummy in found) >= 5
     # A grid of all combinations, each measured twice, would take 96.
     assert sum(count for dummy, count in found) / len(found) < 96
 
@@ -99,7 +99,7 @@ def test_where_nothing_matters_no_large_gain_is_estimated() -> None:
 
 def test_of_two_that_are_about_the_same_the_simpler_one_stays() -> None:
     """16 threads are as fast as 48, and with another draft nothing changes."""
-    host = Host(lambda threads, drafted: 1.0 if threads in (16, 48) else 0.5, {}, random.Random(1), 0.001)
+    host = Host(lambda threads, drafted: 1.0 if threads in (16, 48) else 0.9, {}, random.Random(1), 0.0)
     host.default = {"threads": 64, "draft_max": 3}
     best = dict(make_search(host).measure_until_best_is_found())
     assert best in ({"threads": 16}, {"threads": 48})

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents.samples_csv import render_samples_csv
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics, run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
@@ -32,20 +33,23 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     data = bench_documents.ablation()
     data["fingerprint"]["sku"] = "{{ 6 * 7 }} {% if %}"
     source, page, metrics = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "run.prom"
+    samples = tmp_path / "run.csv"
     source.write_text(json.dumps(data))
     words = (
         f"epyc_analyse_file={source}",
         f"epyc_analyse_page={page}",
         f"epyc_analyse_metrics={metrics}",
         "epyc_analyse_host=there",
+        f"epyc_analyse_csv={samples}",
     )
     said = run_analysis(run, *words, check=True)
-    assert not page.exists() and not metrics.exists()
+    assert not page.exists() and not metrics.exists() and not samples.exists()
     lines = run_report.render_run_report(data).splitlines()
     assert [line for line in lines if line not in said] == []
     run_analysis(run, *words)
     assert page.read_text() == run_page.render_run_page(data)
     assert metrics.read_text() == run_metrics.render_run_metrics(data, "there")
+    assert samples.read_text() == render_samples_csv(data)
 
 
 def test_relative_paths_begin_where_it_is_run_and_a_compressed_file_is_read(
@@ -66,7 +70,7 @@ def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
         (
             f"epyc_analyse_file={bad}",
             "epyc_analyse_page=",
-        ): "epyc_analyse_page and epyc_analyse_metrics must be paths of files on the controller.",
+        ): "epyc_analyse_page, epyc_analyse_metrics and epyc_analyse_csv must be paths of files on the controller.",
     }
     for words, why in cases.items():
         with pytest.raises(pytest.fail.Exception) as caught:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import document_shape, run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench
@@ -179,7 +179,7 @@ def test_written_parts_of_a_document_cannot_change(tmp_path: Path, change: Calla
 
 
 def test_a_newer_minor_version_may_have_more_keys(tmp_path: Path) -> None:
-    data = {**run(), "minor": run_document.MINOR + 1, "extra": 1}
+    data = {**run(), "minor": document_shape.MINOR + 1, "extra": 1}
     data["samples"][0]["more"] = {"a": 1}
     assert run_document.validate_document(data) == data
     data["samples"][0]["predicted_ms"] = 0

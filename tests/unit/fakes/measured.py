@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,13 +17,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, run
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory import instance_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import run
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory import bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import meter
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import measuring_run
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items, metrics
 
 from . import ggufs
 from .instances import Instances
@@ -149,14 +149,14 @@ def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     here = Measured(root)
     patch.setattr(instance_items, "read_unit_properties", here.show)
     patch.setattr(run, "FOLDER", str(root / "benchmarks"))
-    patch.setattr(benchmark.metrics, "BENCHMARK_SHARES", str(root / "measured.json"))
+    patch.setattr(metrics, "BENCHMARK_SHARES", str(root / "measured.json"))
     patch.setattr(measuring_run, "STEP", str(root / "run/benchmark"))
     patch.setattr(measuring_run, "LOCK", str(root / "run/benchmark.lock"))
     patch.setattr(measuring_run, "ASKED", str(root / "run/benchmark.asked"))
-    patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))
-    patch.setattr(meter.os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
+    patch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+    patch.setattr(os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
     patch.setattr(
-        instance_memory.bandwidths,
+        bandwidth,
         "measure_bandwidth",
         lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader"),
     )

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import round_runner
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import restore_guard, round_runner
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import apply_stored
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import sample, witness
 
 
@@ -44,10 +45,8 @@ class Simulated:
         """Have all runs measured here."""
         patch.setattr(round_runner, "ArmSwitch", self._switch)
         patch.setattr(round_runner, "Meter", lambda *dummy: self)
-        patch.setattr(
-            round_runner.restore_guard, "start_restore_guard", lambda store, fs, unit: self.begun.append(unit)
-        )
-        patch.setattr(round_runner.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self._settle())
+        patch.setattr(restore_guard, "start_restore_guard", lambda store, fs, unit: self.begun.append(unit))
+        patch.setattr(apply_stored, "end_trial_and_apply_stored", lambda store, fs: self._settle())
 
     def _settle(self) -> Simulated:
         self.put_back += 1

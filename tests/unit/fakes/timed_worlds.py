@@ -17,7 +17,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import (
+    ablation,
+    removable_options,
+    removable_settings,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
@@ -106,10 +110,8 @@ class TimedServer(Simulated):
         """Have all runs measured here, on a host with these settings."""
         super().take_over(patch)
         host_settings = [setting.to_removable() for setting in self.settings]
-        patch.setattr(
-            ablation.removable_settings, "list_removable_settings", lambda host, store, reboots: (host_settings, {})
-        )
-        patch.setattr(ablation.removable_options, "list_removable_options", lambda target, host: [])
+        patch.setattr(removable_settings, "list_removable_settings", lambda host, store, reboots: (host_settings, {}))
+        patch.setattr(removable_options, "list_removable_options", lambda target, host: [])
 
     def start_instance(self, arm: Mapping[str, Any]) -> None:
         """Start the server for an arm; the start has its own luck."""

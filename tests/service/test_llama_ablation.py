@@ -66,7 +66,7 @@ def test_options_are_left_out_and_come_back(served):
     """
     before = read_arguments(served)
     assert "--spec-type" in before and "--cache-type-k" in before
-    code, result = run_ablation(served, epyc_ablation_knobs=["speculation", "KV cache types"], epyc_ablation_minutes=8)
+    code, result = run_ablation(served, epyc_ablation_knobs=["speculation", "KV cache types"], epyc_ablation_minutes=15)
     assert "document" in result, result
     document = json.loads(served.run(f"cat {result['document']}"))
     assert code == (0 if result["clean"] else 2)

@@ -89,7 +89,8 @@ class AblationRounds:
         description = time_plan.describe(left)
         self.runner.report_step(description)
         self.runner.run.document["remarks"].append(description)
-        self._reserve_confirmation(3 if time_plan.confirmation_seconds() <= left else 2)
+        # Without time for a race no setting will be left out of kept, so that only stock and tuned are confirmed.
+        self._reserve_confirmation(3 if time_plan.seconds_to_settle(1) <= left else 2)
 
     def _reserve_confirmation(self, arms: int) -> None:
         """Reserve the time for the confirmation of so many arms, by the costs until now."""

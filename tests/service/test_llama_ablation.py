@@ -208,23 +208,23 @@ def test_another_build_is_planned_and_measured_as_an_arm(served):
     code, result = run_ablation(served, epyc_ablation_arms=[{"binary": "/opt/none/bin/llama-server"}], **asked)
     assert code == 2 and "cannot be planned, and nothing was stopped" in result["msg"]
     assert served.main_pid("chat") == process
-    arms = [{"name": "other", "binary": "/opt/other/build/bin/llama-server"}, {"name": "half", "threads": 1}]
+    arms = [{"name": "other", "binary": "/opt/other/build/bin/llama-server"}, {"name": "plain", "cache_type_k": "f16"}]
     code, result = run_ablation(served, "--check", epyc_ablation_arms=arms, **asked)
-    assert code == 0 and "compared with: other, half" in result["text"], result
+    assert code == 0 and "compared with: other, plain" in result["text"], result
     assert served.main_pid("chat") == process
     results = []
     play = threading.Thread(target=lambda: results.append(run_ablation(served, epyc_ablation_arms=arms, **asked)))
     play.start()
     seen = set()
     until = time.monotonic() + 400
-    while time.monotonic() < until and not {"other", "half"} <= seen and play.is_alive():
+    while time.monotonic() < until and not {"other", "plain"} <= seen and play.is_alive():
         drop_in = served.run(f"cat /run/systemd/system/{UNIT}.d/*trial*", check=False)
         seen |= {"other"} if "/opt/other/build/bin/llama-server" in drop_in else set()
-        seen |= {"half"} if "--threads 1 " in f"{drop_in} " else set()
+        seen |= {"plain"} if "ExecStart" in drop_in and "q8_0" not in drop_in else set()
         time.sleep(0.2)
     served.run("sovereign-epyc bench --stop")
     play.join()
-    assert seen == {"other", "half"}, results
+    assert seen == {"other", "plain"}, results
     assert read_arguments(served) == before and not served.run(f"ls {JOURNAL}", check=False)
     (path,) = served.run(f"ls -t {FOLDER}/*.json | head -1").split()
     plan = json.loads(served.run(f"cat {path}"))["plan"]

@@ -100,6 +100,9 @@ bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansib
 bench-llama: setup  ## Have the product measure what it gains on a real small model against a plain llama-server
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/llama.py $(ARGS)
 
+bench-measuring: setup  ## Show how often ablations and tunings find in their time what they should, on simulated servers
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/measuring.py $(ARGS)
+
 bench-gateway: setup  ## Measure the gateway before two real llama-servers: its queue, conversations, a failure, reloads
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/gateway.py $(ARGS)
 
@@ -144,5 +147,5 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule
-.PHONY: bench bench-report bench-fleet bench-llama bench-gateway bench-rows bench-draft bench-driver coverage mutants examples
+.PHONY: bench bench-report bench-fleet bench-llama bench-measuring bench-gateway bench-rows bench-draft bench-driver coverage mutants examples
 .PHONY: docs release record pictures bench-lab clean

@@ -20,14 +20,14 @@ attributes:
     details: Each run measures again, and writes its own file.
 options:
   kinds:
-    description: Only the prompts of these kinds, C(prose), C(code_edit) and C(summary).
+    description: Only the prompts of these kinds, C(prose), C(code_edit) and C(summary), or those of your own prompts.
     type: list
     elements: str
   prompts:
     description:
       - A file on the host with your own prompts, which replace the built-in ones. Each line is a JSON object with
         C(text), and optionally C(output_length), the number of tokens to generate. It is the single-turn format of
-        AIPerf.
+        AIPerf. A line may also have a C(kind), under which the results of its prompt are shown; the default is C(user).
     type: path
   tokens:
     description: The number of tokens to generate for each prompt.
@@ -37,6 +37,14 @@ options:
     description: The timeout of an answer in seconds.
     type: int
     default: 600
+  controller_timeout:
+    description:
+      - The seconds without a question of the controller after which the run ends early, with everything restored, and 0
+        for never. A run that is followed from the controller has 60 unless another number is set, so that it ends
+        within a minute when the playbook was interrupted or the connection was lost.
+      - A task with C(async) is not followed, and goes on without its controller.
+    type: int
+    default: 0
 """
 
     OUTPUT = r"""
@@ -51,7 +59,7 @@ options:
     LONG_RUN = r"""
 options:
   minutes:
-    description: For how many minutes new rounds may begin.
+    description: The minutes of the whole run. No round begins that cannot end in this time.
     type: float
     default: 240
   seed:
@@ -62,4 +70,29 @@ options:
     type: list
     elements: int
     default: []
+  objective:
+    description:
+      - What the instance is measured for. C(latency) is the speed of one stream, C(throughput) that of the largest
+        number of streams together, C(prompt) the speed of reading prompts, and C(energy) the tokens per joule. This
+        objective decides. The others are guards, which must not get worse.
+      - C(throughput) needs O(streams), by default as many as slots.
+    type: str
+    choices: [latency, throughput, prompt, energy]
+    default: latency
+  smallest:
+    description: The smallest effect that matters, as a share. A smaller one counts as nothing.
+    type: float
+    default: 0.02
+"""
+
+    OBJECTIVES = r"""
+options:
+  objectives:
+    description:
+      - All objectives that get a verdict beside O(objective). By default these are V(latency) and V(prompt), and
+        V(throughput) where O(streams) are measured. They share the probability of a false claim.
+      - Where V(throughput) is named without O(streams), as many streams as slots are measured.
+    type: list
+    elements: str
+    choices: [latency, throughput, prompt, energy]
 """

@@ -42,11 +42,11 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors impo
 
 def benchmark_report(data: object) -> str:
     """Return the report as text. Raises AnsibleFilterError for data that is no document of a run."""
-    from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+    from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
 
     with refusals_as_filter_errors("This is no document of a run: {}."):
-        return ablation_report.render_report_of_any_run(parse_run_document(data))
+        return render_run_report(parse_run_document(data))
 
 
 class FilterModule:

@@ -58,7 +58,8 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
             would put back; the map has colours on a terminal, unless NO_COLOR is set
   history   list the runs that changed this host: when, by whom, from where, and what; history --forget drops them
   agent     show what gateways are told of the instances, and why, agent [INSTANCE]; agent --help lists its options
-  bench     measure what an instance does, bench [INSTANCE]; bench --help lists its options
+  bench     measure what an instance does, bench [INSTANCE]; bench --stop ends the run that measures on this host, and
+            puts everything back; bench --help lists its options
   llama     what the units of llama.cpp servers call; alone, it lists its commands
   group     run the programs of a group of hosts as one, as its units call it; alone, it lists its commands
 
@@ -139,7 +140,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_installed_benchmark(arguments: Sequence[str]) -> int:
-    """Run a benchmark of an instance from the archive that the module llama_benchmark installs."""
+    """Run a benchmark of an instance from the archive that the module llama_benchmark installs.
+
+    A run is ended without the archive, which a host may lack where only ablations and tunings were run.
+    """
+    if "--stop" in arguments:
+        return stop_measuring_run()
     from importlib import import_module
 
     from ._io.module_sources import BENCH, BENCH_PACKAGE
@@ -151,6 +157,26 @@ def run_installed_benchmark(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"There is no {BENCH}, which measures: a run of playbooks/benchmark.yml puts it here.\n")
         return 1
     return int(command.main(arguments))
+
+
+def stop_measuring_run() -> int:
+    """End the benchmark, ablation or tuning that runs on this host, and return the exit code."""
+    from ._knobs import measuring_run
+
+    try:
+        store, fs = Store(), KernelFS()
+        measuring_run.stop_measuring_run(
+            fs, store, lambda: applications.end_trial_and_apply_stored(store, fs).failures, _print_line_at_once
+        )
+    except TuningError as error:
+        print_error_lines(*str(error).split("\n"))
+        return 1
+    return 0
+
+
+def _print_line_at_once(line: str) -> None:
+    print_lines(line)
+    sys.stdout.flush()
 
 
 def print_plan(as_json: bool) -> int:

@@ -170,8 +170,12 @@ traffic:
     tokens:
       description: The number of tokens that the model computes, including right and wrong guesses.
       type: int
+    known:
+      description: Whether it is known what the layers of this architecture store. Otherwise C(kv) counts as if each
+        layer read every token, and may be far smaller.
+      type: bool
 remarks:
-  description: Reasons why a draft that a server accepts may gain nothing.
+  description: Reasons why a draft that a server accepts may gain nothing, and whether the architecture is unknown.
   returned: success
   type: list
   elements: str
@@ -181,6 +185,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.known_architectures import (
+    is_known_architecture,
+    unknown_architecture_remark,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import (
     DraftModel,
     compute_step_traffic,
@@ -211,7 +219,8 @@ def read_model_facts(params: dict[str, Any], dummy_fs: KernelFS) -> dict[str, An
         guesses = DraftModel(draft, params["draft_max"])
     types = (params["cache_type_k"], params["cache_type_v"])
     traffic = compute_step_traffic(model, params["context"], types, params["streams"], guesses)
-    result["traffic"] = traffic.to_dict() if traffic else None
+    result["traffic"] = {**traffic.to_dict(), "known": is_known_architecture(model)} if traffic else None
+    result["remarks"] += filter(None, [unknown_architecture_remark(model)])
     return result
 
 

@@ -65,6 +65,10 @@ clean:
   description: Whether the run is sound so far, so that its verdicts are valid.
   returned: always
   type: bool
+instance:
+  description: The name of the instance.
+  returned: always
+  type: str
 reboot:
   description: Whether the host has to be rebooted now, and the module called again with C(booted).
   returned: always
@@ -94,7 +98,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
     LONG_RUN_SPEC,
     MeasuringRequest,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -112,17 +116,19 @@ def continue_ablation_after_boot(params: Mapping[str, Any], store: Store, check:
     host = Host(KernelFS(read_only=check), load_stored_requests(store)[0], stored=True)
     boots = BootRounds(host, store, params["document"], MeasuringRequest(params), params["boots"])
     if check:
-        return {"changed": True, "clean": True, "reboot": False, "text": "The run would go on, with a reboot."}
-    with progress.progress_file_writer() as report_step:
+        text = "The run would go on, with a reboot."
+        return {"changed": True, "clean": True, "instance": boots.document["instance"], "reboot": False, "text": text}
+    with progress.progress_file_writer(params["controller_timeout"]) as report_step:
         next_boot = boots.continue_after_boot(params["booted"], params["stop"], report_step)
     judgement = Judgement(boots.document)
     return {
         "changed": True,
         "clean": not judgement.faults,
+        "instance": boots.document["instance"],
         "reboot": next_boot is not None,
         **({"booted": next_boot} if next_boot else {}),
         "verdicts": judgement.to_rows(),
-        "text": ablation_report.render_report_of_any_run(boots.document),
+        "text": render_run_report(boots.document),
     }
 
 

@@ -35,9 +35,53 @@ options:
     type: int
     default: 5
   streams:
-    description: The numbers of parallel streams to measure beside a single one. By default only the number of slots.
+    description:
+      - The numbers of parallel streams to measure beside a single one. By default only the number of slots.
+      - With more streams than slots requests wait for a slot, so that the time to first token has the time of waiting.
     type: list
     elements: int
+  depths:
+    description:
+      - Numbers of tokens of context before each prompt. The context is read once and then taken from the prefix cache,
+        so that decoding and prefill are measured after it. One prompt of each kind is measured at each depth, once in a
+        run.
+      - By default 4096, 16384 and 32768, as far as a slot has room for them, and as far as all depths together take at
+        most half the time of the rounds; a remark in the report says which were left out. An empty list measures none.
+      - Only for instances of llama-server.
+    type: list
+    elements: int
+  second_turn:
+    description:
+      - Whether to measure the second turn of a chat after one prompt of each kind in each round. Its first turn is in
+        the prefix cache, so the time to first token is that which a chat feels. It takes 16 tokens and a short prompt
+        of each kind and round.
+      - Only for instances of llama-server.
+    type: bool
+    default: true
+  rate:
+    description:
+      - The mean number of requests per second that are sent at random moments (a Poisson process), whether earlier
+        requests were answered or not. By default no requests are sent at a rate.
+      - In each round 24 requests are sent, which takes at least 24 seconds divided by the rate.
+    type: float
+  slo:
+    description: The limits of a good request. With them the figures have the share of requests within both limits.
+    type: dict
+    suboptions:
+      first_ms:
+        description: The largest number of milliseconds to the first text.
+        type: float
+        required: true
+      per_token_ms:
+        description: The largest mean number of milliseconds per token after the first text.
+        type: float
+        required: true
+  baseline:
+    description:
+      - Whether this run becomes the baseline of the instance, if a round counts. Then M(sovereign.epyc.epyc_verify)
+        says when the kernel, the BIOS, the build or the model has changed since.
+    type: bool
+    default: false
   install:
     description:
       - Whether to install the command C(sovereign-epyc bench) on the host, which measures without a controller. An
@@ -46,8 +90,8 @@ options:
     type: bool
     default: false
 notes:
-  - A run takes some minutes, and the service is busy meanwhile. The API key is read on the host, from the key file of
-    the instance.
+  - Check mode says how long a run takes, and so does the run after its warm-up. The service is busy meanwhile.
+  - The API key is read on the host, from the key file of the instance.
   - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) render a document.
 seealso:
   - module: sovereign.epyc.llama_ask
@@ -80,15 +124,20 @@ document:
   type: str
 figures:
   description:
-    - The figures by kind of prompt and number of streams. C(decode), C(prefill), C(low) and C(high) are tokens per
-      second of all streams together; C(low) and C(high) are those of the slowest and the fastest round.
-      C(ttft_*), C(tpot*) and C(gap_*) are milliseconds to the first text, per token after it, and between two pieces of
-      text. C(memory) is the shortest time in which memory can deliver the bytes of a step, as a share of the measured
-      time of a step.
+    - The figures by kind of prompt, number of streams, depth, turn and rate. Each figure means the same for any number
+      of streams.
+    - C(output), C(low) and C(high) are generated tokens per second of all streams together, end to end; C(low) and
+      C(high) are those of the slowest and the fastest round. C(decode) is the same by the server's time for generation
+      alone. C(prefill) are tokens of a prompt per second of reading it.
+    - C(ttft_*), C(tpot_*) and C(gap_*) are milliseconds to the first text, per token after it, and between two pieces
+      of text. C(within_slo) is the share of requests within the limits.
+    - C(memory) is the shortest time in which memory can deliver the bytes of a step of all streams, as a share of the
+      measured time of a step.
   returned: when it was measured
   type: list
   elements: dict
-  sample: [{"kind": "prose", "streams": 1, "decode": 24.1, "low": 23.9, "high": 24.3, "memory": 0.62}]
+  sample: [{"kind": "prose", "streams": 1, "depth": 0, "turn": 1, "rate": null, "output": 22.0, "decode": 24.1,
+    "low": 21.9, "high": 22.3, "memory": 0.62}]
 bandwidth:
   description: The read bandwidth of the CPUs of the instance in GB/s (10^9 bytes), and what measured it.
   returned: when it was measured
@@ -105,14 +154,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, command_line, progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
     ARGUMENT_SPEC,
+    BENCHMARK_SPEC,
     OUTPUT_SPEC,
-    ROUNDS,
     MeasuringRequest,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import (
-    BenchmarkResult,
-    render_benchmark_report,
-)
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import BenchmarkResult
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -131,7 +178,7 @@ def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check
     if check:
         name, sentence = benchmark.describe_planned_benchmark(host, request)
         return {"changed": True, "clean": True, "instance": name, "document": "", "text": sentence}
-    with progress.progress_file_writer() as report_step:
+    with progress.progress_file_writer(params["controller_timeout"]) as report_step:
         path, document = benchmark.run_benchmark(host, request, report_step)
     if params["install"]:
         command_line.install_command()
@@ -143,16 +190,16 @@ def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check
         "document": path,
         "figures": result.figure_rows(),
         "bandwidth": document["bandwidth"],
-        "text": render_benchmark_report(document),
+        "text": render_run_report(document),
     }
 
 
 def main() -> None:
     spec = dict(
         instance=dict(type="str"),
-        rounds=dict(type="int", default=ROUNDS),
-        streams=dict(type="list", elements="int"),
+        baseline=dict(type="bool", default=False),
         install=dict(type="bool", default=False),
+        **BENCHMARK_SPEC,
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )

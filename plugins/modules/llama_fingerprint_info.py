@@ -10,8 +10,8 @@ module: llama_fingerprint_info
 short_description: Compare a host and its instance of llama-server with the host of a measured result
 version_added: 0.1.0
 description:
-  - A result of M(sovereign.epyc.llama_tune) is valid for one kernel, microcode, BIOS, build of the server, model and
-    SKU. This module returns which of these have changed since.
+  - A result of M(sovereign.epyc.llama_tune) is valid for one kernel, microcode, BIOS, engine and build of the server,
+    model, SKU, memory and number of NUMA nodes per socket. This module returns which of these have changed since.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -67,7 +67,14 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 #: Names of facts for people; a fact without a row is shown by its key.
-TITLES = {"sku": "SKU", "bios": "BIOS", "engine_build": "build of the server", "model_sha256": "SHA-256 of the model"}
+TITLES = {
+    "sku": "SKU",
+    "dimms": "memory",
+    "nps": "number of NUMA nodes per socket",
+    "bios": "BIOS",
+    "engine_build": "build of the server",
+    "model_sha256": "SHA-256 of the model",
+}
 #: The number of characters of a checksum that people are shown.
 SHOWN = 12
 

@@ -10,13 +10,15 @@ module: llama_tune
 short_description: Find the options with which an instance of llama-server is fastest on this host
 version_added: 0.1.0
 description:
-  - Starts the instance again and again with other options, and measures each candidate. First every value is measured
-    alone. Then the combinations with the best predictions are measured, and the slower half of them is dropped again
-    and again. The last few candidates are measured until one is proven to be the best. This candidate must then be
-    faster than the present options in new rounds, with its whole confidence interval. Otherwise the present options,
-    which are called the default, stay.
-  - The time of whole requests with one stream decides. The default also stays if the candidate is proven to be slower
-    in reading prompts, in decoding any kind of prompt, or with several streams.
+  - Starts the instance again and again with other options, and measures each candidate. What is measured next is what
+    promises the largest improvement, estimated from all measurements until then. The best candidate must then be better
+    than the present options in new rounds, with its whole confidence interval. Otherwise the present options, which are
+    called the default, stay.
+  - The time of O(minutes) is divided backwards. The confirmation has its share first, and no round begins that cannot
+    end in time. After one start the run says what its time settles. Where it could not confirm anything, it ends then,
+    with an error that names the minutes it needs.
+  - By default the time of whole requests with one stream decides; see O(objective). The default also stays if the
+    candidate is proven to be worse in reading prompts, in decoding any kind of prompt, or with several streams.
   - Each candidate is planned as M(sovereign.epyc.llama_server) plans an instance. A candidate that this module would
     refuse is rejected.
   - The service is stopped and started many times. When the run ends for any reason, a transient unit starts the service
@@ -39,12 +41,12 @@ options:
     type: dict
     required: true
   options:
-    description: Try only these options, by the names that check mode lists.
+    description: Try only these options, by the names that check mode lists. One option takes a fraction of the time.
     type: list
     elements: str
 notes:
   - The host needs the host tool, which the role sovereign.epyc.epyc_base installs.
-  - Two options that help only together, and neither of them alone, are not found.
+  - Two options that help only together, and neither of them alone, are found only by chance.
 seealso:
   - module: sovereign.epyc.llama_ablation
   - module: sovereign.epyc.llama_server
@@ -59,7 +61,7 @@ EXAMPLES = r"""
       port: 8080
     intent: "{{ epyc.intent }}"
     options: [threads, threads_batch]
-    minutes: 60
+    minutes: 90
   register: tried
 
 - name: Show the report
@@ -108,7 +110,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
     OUTPUT_SPEC,
     MeasuringRequest,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import tuning_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.run_report import render_run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.tuning_result import TuningResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -129,7 +131,7 @@ def measure_or_describe_tuning(params: Mapping[str, Any], store: Store, check: b
     if check:
         name, sentence = tuning.describe_planned_tuning(host, request, options)
         return {"changed": True, "clean": True, "instance": name, "document": "", "tuned": {}, "text": sentence}
-    with progress.progress_file_writer() as report_step:
+    with progress.progress_file_writer(params["controller_timeout"]) as report_step:
         path, document = tuning.run_tuning(host, request, options, report_step)
     result = TuningResult(document)
     return {
@@ -138,7 +140,7 @@ def measure_or_describe_tuning(params: Mapping[str, Any], store: Store, check: b
         "instance": document["instance"],
         "document": path,
         "tuned": result.to_tuned_options(),
-        "text": tuning_report.render_tuning_report(document),
+        "text": render_run_report(document),
     }
 
 

@@ -15,10 +15,10 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.progress import FILE
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.measuring_run import ASKED, STEP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +29,12 @@ MODULE_TIMEOUT = 2 * 24 * 3600
 FIRST_PAUSE, PROGRESS_INTERVAL = 0.3, 15.0
 #: Growth of the pause between polls, so that a play ends soon after its module, however long that took.
 PAUSE_GROWTH = 1.25
+#: Seconds between two polls after the connection was lost.
+PAUSE_AFTER_LOSS = 5.0
 #: Seconds for which a host may be unreachable.
 MAX_UNREACHABLE = 600.0
+#: Seconds without a poll after which a measuring module ends its run.
+CONTROLLER_TIMEOUT = 60
 #: A pattern that matches the result file of a job until the module has ended.
 RUNNING_PATTERN = '"finished": *\\(0\\|false\\)'
 #: Keys that a background job adds to the result of its module.
@@ -45,6 +49,8 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
     _supports_async = True
     #: Seconds between two polls at most.
     longest_pause = 5.0
+    #: A shell command that is part of each poll.
+    poll_command = "true"
 
     def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the arguments for the module, and the shell command that prints its progress on the host."""
@@ -73,11 +79,15 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
 
     def _show_progress_until_module_ends(self, result_file: str, progress_command: str, host: str) -> None:
         """Wait until the module has ended, and show a line of its progress now and then."""
-        ended = f"grep -qs {shlex.quote(RUNNING_PATTERN)} {shlex.quote(result_file)} || exit 9"
+        ended = f"{self.poll_command}; grep -qs {shlex.quote(RUNNING_PATTERN)} {shlex.quote(result_file)} || exit 9"
         begun = reached = shown = time.monotonic()
         pause, last_line = FIRST_PAUSE, ""
+        # Ansible runs this in a process of its own, which survives an ansible-playbook that was killed.
+        controller = os.getppid()
         while True:
             time.sleep(pause)
+            if os.getppid() != controller:
+                raise AnsibleActionFail("ansible-playbook has ended, so that nobody waits for this task.")
             pause = min(PAUSE_GROWTH * pause, self.longest_pause)
             now = time.monotonic()
             # The progress command can cost the host more than the poll, so it runs only when its line can be shown.
@@ -89,6 +99,7 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
                 if now - reached > MAX_UNREACHABLE:
                     raise
                 self._connection.reset()
+                pause = min(pause, PAUSE_AFTER_LOSS)
                 continue
             reached = now
             if answer["rc"]:
@@ -114,14 +125,19 @@ def _last_line_without_unprintable(text: str) -> str:
 
 
 class MeasuringAction(BackgroundAction):
-    """An action of a module that measures an instance for minutes or hours, and writes its progress into a file."""
+    """An action of a module that measures an instance for minutes or hours, and writes its progress into a file.
+
+    Each poll changes the time of a file on the host. The module ends its run where no poll comes any more, because its
+    controller was interrupted or lost its connection.
+    """
 
     #: Polls are rare, because a poll takes CPU time of the host, and a round in which other programs take 2 percent is
-    #: discarded.
-    longest_pause = 30.0
+    #: discarded. But two polls may fail before the module ends its run.
+    longest_pause = 20.0
+    poll_command = f"touch {ASKED} 2>/dev/null"
 
     def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        return arguments, f"cat {FILE} 2>/dev/null"
+        return {"controller_timeout": CONTROLLER_TIMEOUT, **arguments}, f"cat {STEP} 2>/dev/null"
 
 
 class StartingInstances(BackgroundAction):

@@ -37,10 +37,13 @@ class ActionModule(ActionBase):
 AFTER = {"": "tuned", "tuned": "without nohz_full", "without nohz_full": None}
 ANSWERS = {
     "llama_ablation": "{'changed': True, 'clean': True, 'instance': 'chat', 'text': 'before', 'document': '/run.json',"
-    " 'reboots': bool(asked['reboots'])}",
+    " 'reboots': bool(asked['reboots']), 'losses': ['b2 over b1: decode 0.96 (0.95 to 0.97): do not roll out']"
+    " * (asked.get('arms') == [{'binary': '/b2'}] and asked['instance_options']['port'] == 8080"
+    " and asked['intent'] == {'planned': True})}",
+    "epyc_plan": "{'changed': False, 'ansible_facts': {'epyc': {'intent': {'planned': True}}}}",
     # After the arms comes a boot into the tuned state, and then it ends.
     "llama_ablation_boot": "{'failed': True, 'msg': 'It does not serve.'} if host == 'breaks' and step.get('arm')"
-    " else {'changed': True, 'clean': host != 'void', 'reboot': False, 'text': 'after'}"
+    " else {'changed': True, 'clean': host != 'void', 'instance': 'chat', 'reboot': False, 'text': 'after'}"
     " if step.get('arm') == '' or asked['stop'] and not step and host == 'breaks'"
     f" else {{'changed': True, 'clean': True, 'reboot': True, 'text': '', 'booted': {{'arm': {AFTER}.get("
     "step.get('arm', '')) or '', 'boot_id': '1', 'round': 1}}",
@@ -146,3 +149,15 @@ def test_a_failure_brings_all_back_before_it_is_told(controller: Controller) -> 
 def test_a_run_that_proves_nothing_fails(controller: Controller) -> None:
     played, dummy = controller.play("-l", "void", *OK)
     assert played.returncode == 2 and "The run of chat proves nothing" in played.output
+
+
+@pytest.mark.slow
+def test_a_build_that_is_worse_fails_the_play_and_is_named(controller: Controller) -> None:
+    """The arms are planned from the options of the inventory, and from the plan of the host."""
+    instance = {"name": "chat", "binary": "/b1", "model": "/m.gguf", "port": 8080}
+    words = {"epyc_llama_instances": [instance], "epyc_ablation_arms": [{"binary": "/b2"}]}
+    played, dummy = controller.play("-l", "goes", "-e", json.dumps(words))
+    assert played.returncode == 2, played.output
+    assert played["Fail if another arm is worse"]["msg"] == ("b2 over b1: decode 0.96 (0.95 to 0.97): do not roll out.")
+    words["epyc_ablation_arms"] = [{"binary": "/b3"}]
+    assert controller.play("-l", "goes", "-e", json.dumps(words))[0].returncode == 0

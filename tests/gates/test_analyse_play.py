@@ -6,19 +6,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents.samples_csv import render_samples_csv
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics, run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 
 pytestmark = pytest.mark.slow
 
-PLAYBOOK = "playbooks/analyse.yml"
+ROOT, PLAYBOOK = Path(__file__).parents[2], "playbooks/analyse.yml"
 
 
 def run_analysis(run: Callable[..., str], *words: str, check: bool = False) -> str:
@@ -31,20 +33,32 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     data = bench_documents.ablation()
     data["fingerprint"]["sku"] = "{{ 6 * 7 }} {% if %}"
     source, page, metrics = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "run.prom"
+    samples = tmp_path / "run.csv"
     source.write_text(json.dumps(data))
     words = (
         f"epyc_analyse_file={source}",
         f"epyc_analyse_page={page}",
         f"epyc_analyse_metrics={metrics}",
         "epyc_analyse_host=there",
+        f"epyc_analyse_csv={samples}",
     )
     said = run_analysis(run, *words, check=True)
-    assert not page.exists() and not metrics.exists()
-    lines = ablation_report.render_report_of_any_run(data).splitlines()
+    assert not page.exists() and not metrics.exists() and not samples.exists()
+    lines = run_report.render_run_report(data).splitlines()
     assert [line for line in lines if line not in said] == []
     run_analysis(run, *words)
     assert page.read_text() == run_page.render_run_page(data)
     assert metrics.read_text() == run_metrics.render_run_metrics(data, "there")
+    assert samples.read_text() == render_samples_csv(data)
+
+
+def test_relative_paths_begin_where_it_is_run_and_a_compressed_file_is_read(
+    run: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "run.json.gz").write_bytes(gzip.compress(json.dumps(bench_documents.ablation()).encode()))
+    words = ["-e", "epyc_analyse_file=run.json.gz", "-e", "epyc_analyse_page=run.html"]
+    run("ansible-playbook", "-i", "localhost,", str(ROOT / PLAYBOOK), *words, cwd=tmp_path)
+    assert (tmp_path / "run.html").read_text() == run_page.render_run_page(bench_documents.ablation())
 
 
 def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
@@ -52,11 +66,11 @@ def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
     bad.write_text("{}")
     cases = {
         (): "Say with epyc_analyse_file which run",
-        (f"epyc_analyse_file={bad}",): "This is no document of a run: schema is missing",
+        (f"epyc_analyse_file={bad}",): f"{bad} is no document of a run: schema is missing",
         (
             f"epyc_analyse_file={bad}",
             "epyc_analyse_page=",
-        ): "epyc_analyse_page and epyc_analyse_metrics must be paths of files on the controller.",
+        ): "epyc_analyse_page, epyc_analyse_metrics and epyc_analyse_csv must be paths of files on the controller.",
     }
     for words, why in cases.items():
         with pytest.raises(pytest.fail.Exception) as caught:

@@ -110,6 +110,7 @@ class Controller:
         return {
             **ARGUMENTS.get(name, {}),
             **({"epyc_analyse_file": f"{self.folder}/run.json"} if name == "analyse" else {}),
+            **({"epyc_compare_files": f"{self.folder}/run.json"} if name == "compare" else {}),
         }
 
 

@@ -10,11 +10,12 @@ An ablation leaves some out, a tuning tries others.
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import pytest
 
-from vepyc.playbook_runs import run_playbook
+from vepyc.playbook_runs import kill_playbook, run_playbook
 
 pytestmark = pytest.mark.slow
 
@@ -61,13 +62,11 @@ def test_a_check_lists_the_options_and_starts_nothing(served):
 def test_options_are_left_out_and_come_back(served):
     """Others use this machine too, so whether a round counts is chance; what the server was started with is not.
 
-    One round is enough for that. It has all arms, and the time is over when it has ended.
+    Stock has a round only where rounds before it count. The minutes have to suffice for a confirmation.
     """
     before = read_arguments(served)
     assert "--spec-type" in before and "--cache-type-k" in before
-    code, result = run_ablation(
-        served, epyc_ablation_knobs=["speculation", "KV cache types"], epyc_ablation_minutes=0.1
-    )
+    code, result = run_ablation(served, epyc_ablation_knobs=["speculation", "KV cache types"], epyc_ablation_minutes=15)
     assert "document" in result, result
     document = json.loads(served.run(f"cat {result['document']}"))
     assert code == (0 if result["clean"] else 2)
@@ -75,7 +74,7 @@ def test_options_are_left_out_and_come_back(served):
     guessed = {}
     for one in document["samples"]:
         guessed.setdefault(one["arm"], []).append(one["drafted"])
-    assert not any(guessed["without speculation"]) and all(guessed["tuned"]) and not any(guessed["stock"])
+    assert not any(guessed["without speculation"]) and all(guessed["tuned"]) and not any(guessed.get("stock", []))
     starts = [(one["round"], one["arm"], one["start"]) for one in document["samples"]]
     assert len({start for dummy, dummy, start in starts}) == len(set(starts))
     assert document["plan"]["rejected"] == {} and document["restored"] is True
@@ -106,7 +105,7 @@ def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
 def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
     """Whether a round counts is chance; what the server was started with is not, nor what the planner refuses."""
     before = read_arguments(served)
-    code, result = run_tuning(served, epyc_tune_options=["speculation", "hugepages"], epyc_tune_minutes=0.5)
+    code, result = run_tuning(served, epyc_tune_only=["speculation", "hugepages"], epyc_tune_minutes=6)
     assert "document" in result, result
     assert code == (0 if result["clean"] else 2)
     document = json.loads(served.run(f"cat {result['document']}"))
@@ -152,3 +151,81 @@ sleep 1
     assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
     assert read_arguments(served) == before
     served.run("systemctl is-active llama-chat")
+
+
+def wait_for_arm(served):
+    """Wait until the server runs without an option."""
+    until = time.monotonic() + 300
+    while not served.run(f"ls /run/systemd/system/{UNIT}.d/*trial*", check=False):
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def wait_for_end(served):
+    until = time.monotonic() + 180
+    while served.run(f"ls {JOURNAL}", check=False):
+        assert time.monotonic() < until
+        time.sleep(0.5)
+
+
+def remarks_of_last_run(served):
+    (path,) = served.run(f"ls -t {FOLDER}/*.json | head -1").split()
+    document = json.loads(served.run(f"cat {path}"))
+    assert document["restored"] is True
+    return " ".join(document["remarks"])
+
+
+def test_a_run_ends_with_its_controller(served):
+    """The controller is killed, so that it cannot say goodbye."""
+    before = read_arguments(served)
+    words = ("-e", json.dumps({**ASKED, "epyc_ablation_knobs": ["speculation"]}))
+    assert kill_playbook(served.folder, "playbooks/ablation.yml", *words, after=1, kill=lambda: wait_for_arm(served))
+    wait_for_end(served)
+    assert read_arguments(served) == before
+    assert "It ended early: its controller does not ask any more." in remarks_of_last_run(served)
+
+
+def test_a_run_is_ended_on_its_host(served):
+    before = read_arguments(served)
+    results = []
+    play = threading.Thread(target=lambda: results.append(run_ablation(served, epyc_ablation_knobs=["speculation"])))
+    play.start()
+    wait_for_arm(served)
+    said = served.run("sovereign-epyc bench --stop")
+    assert "the ablation of chat (process " in said and said.splitlines()[-1].startswith("The run has ended")
+    assert read_arguments(served) == before and not served.run(f"ls {JOURNAL}", check=False)
+    play.join()
+    ((code, result),) = results
+    assert code == 2 and "somebody ended it. All was put back." in result["msg"]
+    assert served.run("sovereign-epyc bench --stop").strip() == "No run measures on this host."
+
+
+def test_another_build_is_planned_and_measured_as_an_arm(served):
+    """A build in another folder, which is the same one; and one that does not exist is refused before anything."""
+    before, process = read_arguments(served), served.main_pid("chat")
+    served.run(f"mkdir -p /opt/other && cp -a {served.binary.rpartition('/bin/')[0]} /opt/other/build")
+    asked = {"epyc_llama_instances": served.with_test_model(SERVED)}
+    code, result = run_ablation(served, epyc_ablation_arms=[{"binary": "/opt/none/bin/llama-server"}], **asked)
+    assert code == 2 and "cannot be planned, and nothing was stopped" in result["msg"]
+    assert served.main_pid("chat") == process
+    arms = [{"name": "other", "binary": "/opt/other/build/bin/llama-server"}, {"name": "plain", "cache_type_k": "f16"}]
+    code, result = run_ablation(served, "--check", epyc_ablation_arms=arms, **asked)
+    assert code == 0 and "compared with: other, plain" in result["text"], result
+    assert served.main_pid("chat") == process
+    results = []
+    play = threading.Thread(target=lambda: results.append(run_ablation(served, epyc_ablation_arms=arms, **asked)))
+    play.start()
+    seen = set()
+    until = time.monotonic() + 400
+    while time.monotonic() < until and not {"other", "plain"} <= seen and play.is_alive():
+        drop_in = served.run(f"cat /run/systemd/system/{UNIT}.d/*trial*", check=False)
+        seen |= {"other"} if "/opt/other/build/bin/llama-server" in drop_in else set()
+        seen |= {"plain"} if "ExecStart" in drop_in and "q8_0" not in drop_in else set()
+        time.sleep(0.2)
+    served.run("sovereign-epyc bench --stop")
+    play.join()
+    assert seen == {"other", "plain"}, results
+    assert read_arguments(served) == before and not served.run(f"ls {JOURNAL}", check=False)
+    (path,) = served.run(f"ls -t {FOLDER}/*.json | head -1").split()
+    plan = json.loads(served.run(f"cat {path}"))["plan"]
+    assert plan["rejected"] == {} and "variant other" in [arm["name"] for arm in plan["arms"]]

@@ -73,7 +73,8 @@ def measure_latencies_with_aiperf(
     program: Path, url: str, folder: Path, requests: Sequence[prompts.Prompt], streams: int
 ) -> dict[str, float]:
     """Return median milliseconds to the first text and per token, as AIPerf measures them."""
-    (folder / "prompts.jsonl").write_text(prompts.format_prompt_file(requests))
+    rows = ({"text": prompt.text, "output_length": prompt.tokens} for prompt in requests)
+    (folder / "prompts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     out = folder / f"out-{time.monotonic_ns()}"
     command = [str(program), "profile", "--model", "model", "--url", url, "--streaming"]
     command += ["--endpoint-type", "completions"]

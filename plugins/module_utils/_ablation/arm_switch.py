@@ -124,8 +124,8 @@ class ArmSwitch:
         # The settings may change which CPUs are online, and the variant depends on the online CPUs.
         variant = self._build_variant(arm)
         trial.set_temporary_drop_in(unit, variant.drop_in)
-        for file in self.target.plan["mapped"]:
-            # Cached pages of the file would stay on the nodes that the previous arm read them to.
+        # Cached pages of a file would stay on the nodes that an earlier arm read them to. Arms may have other models.
+        for file in dict.fromkeys([*self.target.plan["mapped"], *(variant.plan or self.target.plan)["mapped"]]):
             cache.evict_file_from_page_cache(file)
         trial.restart_unit_and_wait(unit)
         self.starts += 1

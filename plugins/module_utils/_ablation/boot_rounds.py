@@ -19,7 +19,6 @@ from .._bench.documents import run_document as documents
 from .._bench.load import prompts as all_prompts
 from .._bench.rounds import schedule
 from .._bench.rounds.measured_rounds import last_rounds_all_discarded
-from .._bench.run import format_current_utc_time
 from .._bench.sampling.meter import Meter, move_off_instance_cpus
 from .._bench.target import fingerprint
 from .._bench.target.measured_instance import find_llama_instance
@@ -29,6 +28,7 @@ from .._errors import BadRequest, TuningError
 from .._io import command
 from .._knobs import apply_stored, trial
 from .._knobs.protocol.stored_requests import load_stored_requests
+from .._notation.numbers import format_utc_time
 from .._serving.options.unit_names import instance_unit_name
 from . import restore_guard
 from .arm_switch import digest_settings, write_originals_in_undo_order
@@ -92,7 +92,7 @@ class BootRounds:
         booted = booted or None
         # A boot for no arm restores the stored settings.
         is_restored = booted is not None and not booted.get("arm")
-        with progress.hold_run_lock():
+        with progress.hold_run_lock(f"the ablation of {self.document['instance']}"):
             if booted and booted.get("boot_id") == self.boot_id:
                 raise TuningError("This host has not rebooted: its boot id is still that of the call before.")
             if booted and not is_restored:
@@ -228,7 +228,7 @@ class BootRounds:
             self.document["remarks"].append(
                 f"Not all is as it was: {error_to_single_line(message)} Run site.yml, and reboot.yml."
             )
-        self.document.update(restored=not message, ended=format_current_utc_time())
+        self.document.update(restored=not message, ended=format_utc_time())
         self._save_document()
         return True
 

@@ -12,6 +12,9 @@ import os
 import time
 
 from .._bench.load.request import MINUTES
+from .._bench.planning.budget import Budget
+from .._bench.planning.costs import CostMeter
+from .._bench.progress import RunStopped
 from .._bench.rounds import schedule
 from .._bench.sampling.meter import Meter
 from .._bench.target.measured_instance import find_llama_instance
@@ -29,15 +32,19 @@ if TYPE_CHECKING:
 
     from .._bench.load.answer import Sample
     from .._bench.load.request import MeasuringRequest
+    from .._bench.planning.costs import Costs
     from .._bench.run import Run
     from .arm_switch import InstanceVariant
 
-#: The share of the minutes in which rounds of the search may begin; the confirmation has the rest of the minutes.
-SEARCH_TIME_SHARE = 0.75
+#: Passes of the probe, whose differences show the noise of a pass.
+PROBE_PASSES = 2
 
 
 class RoundRunner:
-    """Measures rounds; ``minutes`` limits the whole run, and ``report_step`` is called with a line on each step."""
+    """Measures rounds; ``minutes`` limits the whole run, and ``report_step`` is called with a line on each step.
+
+    ``budget`` is the time of the run. ``cost_meter`` has the durations of all starts and passes until now.
+    """
 
     def __init__(
         self,
@@ -53,19 +60,48 @@ class RoundRunner:
         self.switch = switch
         self.request = request
         self.report_step = report_step
-        self._seconds = 60 * minutes
         self._clock = clock
         self._begun = clock.monotonic()
+        self.budget = Budget(minutes, clock)
+        self.cost_meter = CostMeter()
         #: Class -> how often an arm is sent all prompts in a round.
         self.requests = {setting_class: rule.requests for setting_class, rule in schedule.REPETITIONS.items()}
-        #: The name of the arm that the server was started for, None before the first start.
-        self._started_arm: str | None = None
         #: Why the token rate was not stable after the warm-up, an empty text for a stable rate.
         self._unstable_reason = ""
 
-    def share_of_minutes_spent(self) -> float:
-        """Return the share of ``minutes`` that has passed since the start of the run; above 1 after its end."""
-        return float(self._clock.monotonic() - self._begun) / self._seconds
+    @property
+    def costs(self) -> Costs:
+        """The mean seconds of a start and of a pass until now; the probe is measured before."""
+        costs = self.cost_meter.costs
+        assert costs is not None
+        return costs
+
+    def round_seconds(self, setting_class: str, arms: int) -> float:
+        """Return the seconds of a round of a class with a number of arms, by the costs until now."""
+        return self.costs.round_seconds(setting_class, arms, self.requests[setting_class])
+
+    def can_measure_round(self, setting_class: str, arms: int) -> bool:
+        """Return whether a round with a number of arms can end before the time that is reserved."""
+        return self.round_seconds(setting_class, arms) <= self.budget.free_seconds()
+
+    def measure_probe(self) -> list[Sample]:
+        """Measure the anchor alone, and record in the plan what a start and a pass cost; return the samples."""
+        anchor = schedule.anchor_name(self.plan["arms"])
+        passes = self.requests[schedule.RESTART]
+        self.requests[schedule.RESTART] = PROBE_PASSES
+        samples = self.measure_round(schedule.RESTART, schedule.PROBE, [anchor])
+        self.requests[schedule.RESTART] = passes
+        self.record_costs()
+        return samples
+
+    def record_costs(self) -> None:
+        """Record in the plan what a start and a pass cost until now."""
+        for setting_class in (schedule.LIVE, schedule.RESTART):
+            self.plan.setdefault("costs", {})[setting_class] = self.costs.to_plan()
+
+    def seconds_spent(self) -> float:
+        """Return the seconds since the start of the run."""
+        return float(self._clock.monotonic() - self._begun)
 
     def measure_round(self, setting_class: str, phase: str, names: Sequence[str]) -> list[Sample]:
         """Plan and measure one round with each of these arms once; return its samples.
@@ -77,18 +113,14 @@ class RoundRunner:
         row = schedule.plan_round(self.run.document["seed"], len(order) + 1, setting_class, nth_of_class, names, phase)
         order.append(row)
         arms = {arm["name"]: arm for arm in self.plan["arms"]}
-        shared = schedule.REPETITIONS[setting_class].restart_every > 0
         samples: list[Sample] = []
-        if shared and (row["restart"] or self._started_arm != schedule.TUNED):
+        if row["restart"]:
             self._start_instance(arms[schedule.TUNED])
         for name in row["arms"]:
-            self.report_step(f"{phase}, round {row['round']}: {name}")
+            self.report_step(f"{phase}, round {row['round']}: {name}; {self.budget.format_time_left()}")
             arm = arms[name]
             try:
-                if shared:
-                    self.switch.apply_settings(arm)
-                else:
-                    self._start_instance(arm)
+                self.switch_to_arm(arm, setting_class)
                 samples += self._measure_arm(row, arm)
             except RestoreFailed:
                 raise
@@ -100,25 +132,34 @@ class RoundRunner:
         self.run.document["samples"] += samples
         return samples
 
+    def switch_to_arm(self, arm: Mapping[str, Any], setting_class: str) -> None:
+        """Apply the settings of an arm to the running server, or start the server for the arm, by the class."""
+        if schedule.REPETITIONS[setting_class].shares_start:
+            self.switch.apply_settings(arm)
+        else:
+            self._start_instance(arm)
+
     def reject(self, subject: str, reason: str) -> None:
         """Record why a setting or a candidate cannot be measured; an earlier reason is not replaced."""
         self.plan["rejected"].setdefault(subject, reason)
 
     def _start_instance(self, arm: Mapping[str, Any]) -> None:
-        self._started_arm = None
+        begun = self._clock.monotonic()
         self.switch.start_instance(arm)
-        self._started_arm = arm["name"]
         self._unstable_reason = self._build_meter_of_running_instance().warm_up_and_report_instability()
+        self.cost_meter.add_start(self._clock.monotonic() - begun)
 
     def _build_meter_of_running_instance(self) -> Meter:
         switch = self.switch
-        return Meter(switch.host(), switch.target, self.request, self._clock, switch.variant.anywhere)
+        return Meter(switch.host(), switch.target, self.request, self._clock, switch.variant.anywhere, self.run.target)
 
     def _measure_arm(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
         place = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
+        passes, begun = self.requests[row["class"]], self._clock.monotonic()
         samples, dummy = self._build_meter_of_running_instance().measure_samples(
-            place, self.requests[row["class"]], self.switch.settings_digest, self.switch.read_settings_digest
+            place, passes, self.switch.settings_digest, self.switch.read_settings_digest
         )
+        self.cost_meter.add_passes(self._clock.monotonic() - begun, passes)
         add_discard_reason(samples, self._unstable_reason)
         return samples
 
@@ -142,10 +183,10 @@ def run_rounds_and_restore(
     store, fs = Store(host.fs.root), KernelFS(host.fs.root)
     switch = ArmSwitch(store, fs, target, run.settings, build_variant, request.answer_timeout, clock)
     restore_guard.start_restore_guard(store, fs, target.units[0])
-    failure = None
+    failure: Exception | None = None
     try:
         measure_rounds(RoundRunner(run, switch, request, minutes, report_step, clock))
-    except TuningError as error:
+    except (TuningError, RunStopped) as error:
         failure, run.continues_after_boot = error, False
         run.document["remarks"].append(f"It ended early: {error_to_single_line(error)}")
     finally:
@@ -159,7 +200,8 @@ def run_rounds_and_restore(
             f"What was measured is in {run.path}."
         )
     if failure:
-        raise TuningError(f"{failure} All was put back. What was measured until then is in {run.path}.")
+        error_type = BadRequest if isinstance(failure, BadRequest) else TuningError
+        raise error_type(f"{failure} All was put back. What was measured until then is in {run.path}.")
     return run.path, run.document
 
 

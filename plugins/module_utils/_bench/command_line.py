@@ -1,15 +1,18 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command ``sovereign-epyc bench``, which runs a benchmark on the host without a controller.
+"""The command ``sovereign-epyc bench``, which runs a benchmark on the host without a controller, or compares runs.
 
-Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured.
+Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured. Of a comparison: 0 without a
+loss, 2 with a proven or clear loss, 1 where nothing could be compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import glob
 import json
+import os
 import sys
 
 from .._errors import BadRequest, TuningError
@@ -18,10 +21,14 @@ from .._io.kernelfs import KernelFS
 from .._io.store import Store
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.printable import escape_lines
-from . import archive, benchmark
+from .._serving.unit.installed import select_instance_and_plan
+from .._serving.verify.baseline import load_baseline
+from . import archive, benchmark, progress
+from .documents.samples_csv import render_samples_csv
 from .load.prompts import DEFAULT_TOKENS
 from .load.request import ANSWER_TIMEOUT, ROUNDS, MeasuringRequest
-from .reports.benchmark_report import BenchmarkResult, render_benchmark_report
+from .reports.benchmark_report import BenchmarkResult
+from .reports.run_report import render_run_report
 from .run import FOLDER
 
 TYPE_CHECKING = False
@@ -44,10 +51,18 @@ def main(arguments: Sequence[str]) -> int:
     """Measure an instance of this host, print its report, and return the exit code."""
     try:
         given = vars(_build_argument_parser().parse_args(list(arguments)))
+        if given["compare"] is not None:
+            return _compare_runs(given["compare"] or _baseline_and_newest_run(given["instance"]), given["json"])
         _require_version_of_host_tool()
         store = Store(read_only=True)
         host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
-        path, document = benchmark.run_benchmark(host, MeasuringRequest(given), _print_progress_to_stderr)
+        with progress.progress_file_writer() as write_step:
+
+            def report_step(line: str) -> None:
+                write_step(line)
+                _print_progress_to_stderr(line)
+
+            path, document = benchmark.run_benchmark(host, MeasuringRequest(given), report_step)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
@@ -57,13 +72,45 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"Interrupted. The rounds that were measured until now are in a file in {FOLDER}.\n")
         return 1
-    sys.stdout.write(
-        json.dumps(document, indent=1, sort_keys=True) + "\n"
-        if given["json"]
-        else escape_lines(render_benchmark_report(document))
-    )
+    sys.stdout.write(_render_output(document, given))
     sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
     return 0 if BenchmarkResult(document).counts else 2
+
+
+def _render_output(document: dict[str, Any], given: dict[str, Any]) -> str:
+    """Return what is printed of a run: its document, its samples or its report."""
+    if given["json"]:
+        return json.dumps(document, indent=1, sort_keys=True) + "\n"
+    return render_samples_csv(document) if given["csv"] else escape_lines(render_run_report(document))
+
+
+def _compare_runs(paths: Sequence[str], as_json: bool) -> int:
+    """Compare the runs in these files, print the comparison, and return the exit code."""
+    from .compare.comparison_report import render_comparison_report
+    from .compare.run_comparison import RunComparison
+    from .documents.run_document import load_document
+
+    names = [os.path.basename(path).partition(".json")[0] for path in paths]
+    comparison = RunComparison([load_document(path) for path in paths], names)
+    text = (
+        json.dumps(comparison.to_dict(), indent=1, sort_keys=True) + "\n"
+        if as_json
+        else escape_lines(render_comparison_report(comparison))
+    )
+    sys.stdout.write(text)
+    return comparison.exit_code
+
+
+def _baseline_and_newest_run(instance: str | None) -> list[str]:
+    """Return the files of the baseline of an instance and of its newest run; BadRequest where either is missing."""
+    name = select_instance_and_plan(instance)[0]
+    baseline = load_baseline("/", name)
+    if baseline is None:
+        raise BadRequest(f"{name} has no baseline: name two files, or measure it once with --baseline.")
+    runs = [path for path in glob.glob(f"{FOLDER}/{glob.escape(name)}-*.json") if path != baseline["document"]]
+    if not runs:
+        raise BadRequest(f"{FOLDER} has no other run of {name} than its baseline: measure it again first.")
+    return [baseline["document"], max(runs, key=os.path.getmtime)]
 
 
 def _require_version_of_host_tool() -> None:
@@ -82,7 +129,7 @@ def _print_progress_to_stderr(line: str) -> None:
 
 def _build_argument_parser() -> _BadRequestParser:
     """Return the parser; the module llama_benchmark has the same options, and describes them."""
-    about = "Measure what an instance of this host does. The service is not changed, and is busy for some minutes."
+    about = "Measure what an instance of this host does. The service is not changed, and is busy meanwhile."
     parser = _BadRequestParser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
     add: Any = parser.add_argument
     add("instance", nargs="?", help="its name; may be left out where the host has only one")
@@ -91,21 +138,60 @@ def _build_argument_parser() -> _BadRequestParser:
         "--streams",
         metavar="N,N",
         type=_split_at_commas,
-        help="prompts sent at once, beside one; by default as many as slots",
+        help="prompts sent at once, beside one; by default as many as slots, and more wait",
+    )
+    add("--depths", metavar="N,N", type=_split_at_commas, help="tokens of context; by default those that are cheap")
+    add(
+        "--no-second-turn",
+        dest="second_turn",
+        action="store_false",
+        help="do not measure the second turn of a chat",
+    )
+    add("--rate", metavar="N", help="also send N requests per second at random moments")
+    add(
+        "--slo",
+        metavar="FIRST,TOKEN",
+        type=_parse_slo,
+        help="limits of a good request, in milliseconds: to its first text, and per token after it",
     )
     add(
         "--kinds",
         metavar="KIND,KIND",
         type=_split_at_commas,
-        help="only prompts of these kinds: prose, code_edit, summary",
+        help="only prompts of these kinds: prose, code_edit, summary, or those of your prompts",
     )
-    add("--prompts", metavar="FILE", help="prompts of your own, each line a JSON object with 'text'")
+    add(
+        "--prompts",
+        metavar="FILE",
+        type=os.path.abspath,
+        help="prompts of your own, each line a JSON object with 'text'",
+    )
     add("--tokens", metavar="N", help=f"tokens of an answer, {DEFAULT_TOKENS} by default")
     add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {ANSWER_TIMEOUT} by default")
-    add("--output", metavar="FILE", help=f"file for the document of the run; by default a new one in {FOLDER}")
+    add(
+        "--output",
+        metavar="FILE",
+        type=os.path.abspath,
+        help=f"file for the document of the run; by default a new one in {FOLDER}",
+    )
+    add(
+        "--compare",
+        metavar="RUN",
+        nargs="*",
+        type=os.path.abspath,
+        help="measure nothing, and compare the runs in these files with the first one; one run with arms is enough; "
+        "without a file, the newest run of the instance with its baseline",
+    )
+    add("--baseline", action="store_true", help="the run becomes the baseline of the instance, if a round counts")
+    add("--stop", action="store_true", help="end the run that measures on this host, and put everything back")
     add("--json", action="store_true", help="print the document of the run, not its report")
+    add("--csv", action="store_true", help="print all samples as comma-separated values, not the report")
     return parser
 
 
 def _split_at_commas(text: str) -> list[str]:
     return [word for word in text.split(",") if word]
+
+
+def _parse_slo(text: str) -> dict[str, str]:
+    return dict(zip(("first_ms", "per_token_ms"), _split_at_commas(text)))

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import os
-import time
 
 from .._errors import BadRequest, TuningError
 from .._io.store import HOME
+from .._notation.numbers import format_utc_time
 from .documents import run_document as documents
 from .memory import instance_memory
 from .memory.bandwidth import l3_cache_bytes
@@ -45,7 +45,7 @@ class Run:
         self.target = target
         #: Whether the run continues after a boot, so that another call of the module ends the document.
         self.continues_after_boot = False
-        started = format_current_utc_time()
+        started = format_utc_time()
         stamp = started.replace(":", "").replace("-", "")
         self.path = request.output or f"{FOLDER}/{target.name}-{stamp}.json"
         if os.path.lexists(self.path):
@@ -61,7 +61,11 @@ class Run:
 
     def leave_cpus_and_measure_bandwidth(self, report_step: Callable[[str], None]) -> None:
         """Move this process off the CPUs of the instance, and measure the bandwidth of its idle memory."""
-        self.document["remarks"] += [*self.target.remarks, *move_off_instance_cpus(self.host, self.target.cpus)]
+        self.document["remarks"] += [
+            *self.target.remarks,
+            *instance_memory.list_model_remarks(self.target),
+            *move_off_instance_cpus(self.host, self.target.cpus),
+        ]
         report_step("it measures the bandwidth of the memory")
         bandwidth = instance_memory.measure_instance_bandwidth(self.host, self.target)
         self.document["bandwidth"].append(instance_memory.bandwidth_to_run_record(bandwidth))
@@ -84,10 +88,5 @@ class Run:
             self.document["remarks"].append(instance_memory.unreadable_model_remark(error))
         restored = restored and fingerprint.read_values_of_stored_settings(self.host) == self.settings
         if not (self.continues_after_boot and restored):
-            self.document.update(restored=restored, ended=format_current_utc_time())
+            self.document.update(restored=restored, ended=format_utc_time())
         self.save()
-
-
-def format_current_utc_time() -> str:
-    """Return the present time in the format of run documents, as 2026-11-25T20:15:00Z."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -35,7 +35,12 @@ def list_processes(fs: KernelFS, unit_or_pid: str) -> list[int]:
     if process is not None:
         list_threads(fs, unit_or_pid)
         return [process]
-    return sorted(_read_ids_recursively(fs, _require_unit_folder(fs, unit_or_pid), "cgroup.procs"))
+    return list_processes_of_folder(fs, _require_unit_folder(fs, unit_or_pid))
+
+
+def list_processes_of_folder(fs: KernelFS, folder: str) -> list[int]:
+    """Return the process ids of a control group and of those below it, sorted; none where it has ended."""
+    return sorted(_read_ids_recursively(fs, folder, "cgroup.procs"))
 
 
 def read_cpu_seconds(fs: KernelFS, unit: str) -> float:

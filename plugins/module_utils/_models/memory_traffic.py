@@ -66,16 +66,17 @@ def compute_step_traffic(
     draft: DraftModel | None = None,
     experts_per_token: int | None = None,
     guessed_per_stream: float = 0,
+    mla: int = 0,
 ) -> StepTraffic | None:
     """Return the traffic of a step when each stream has ``context`` tokens; None for a header that states no layers.
 
     ``types`` are the types of keys and of values by their names in llama.cpp. ``experts_per_token``
     comes from the header by default. ``guessed_per_stream`` is the mean number of tokens that are drafted without a
-    model, as by n-grams.
+    model, as by n-grams. ``mla`` is the method by which ik_llama.cpp computes with compressed keys, 0 for llama.cpp.
     """
     work, context_traffic = (
         TokenWork.of_model(model, experts_per_token),
-        _context_bytes_and_operations(model, context, types),
+        _context_bytes_and_operations(model, context, types, mla),
     )
     if context_traffic is None:
         return None
@@ -84,7 +85,7 @@ def compute_step_traffic(
     parts = {**work.bytes_read_by_batch_per_part(tokens), **{name: streams * size for name, size in keeps.items()}}
     flops = tokens * (2 * work.parameters_per_token + attention)
     if draft:
-        guess = compute_step_traffic(draft.model, context, draft.types, streams)
+        guess = compute_step_traffic(draft.model, context, draft.types, streams, mla=mla)
         if guess is None:
             return None
         cache_bytes = guess.parts["kv"] + guess.parts["state"]
@@ -97,7 +98,7 @@ def compute_step_traffic(
 
 
 def _context_bytes_and_operations(
-    model: Model, tokens: int, types: tuple[str, str]
+    model: Model, tokens: int, types: tuple[str, str], mla: int
 ) -> tuple[dict[str, float], float] | None:
     if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
         return {"kv": 0.0, "state": 0.0}, 0.0
@@ -109,8 +110,12 @@ def _context_bytes_and_operations(
     for layer in filter(layers.reads_kv_cache, range(layers.count)):
         narrow = layers.window_tokens if layers.is_windowed(layer) else 0
         seen = min(tokens, narrow or tokens)
-        cache_bytes += seen * layers.key_numbers_per_token(layer) * key + tokens * layers.indexer_width * key
-        cache_bytes += 0 if layers.has_compressed_keys else seen * layers.value_numbers_per_token(layer) * value
+        cache_bytes += tokens * layers.indexer_width * key
+        if mla and layers.compressed_rank:
+            cache_bytes += seen * layers.compressed_numbers_per_token * key
+        else:
+            cache_bytes += seen * layers.key_numbers_per_token(layer) * key
+            cache_bytes += 0 if layers.has_compressed_keys else seen * layers.value_numbers_per_token(layer) * value
         attention += 2 * seen * layers.attention_multiplications(layer)
     states = sum(1 for layer in range(layers.count) if layers.has_recurrent_state(layer))
     return {"kv": cache_bytes, "state": float(states * layers.state_numbers_per_layer * STATE_NUMBER_BYTES)}, attention

@@ -11,6 +11,7 @@ import struct
 from .._errors import BadRequest
 from .._notation.gguf_parts import list_gguf_parts
 from .gguf import read_file_header
+from .tensor_types import FILE_TYPE_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +82,22 @@ class Model:
         return sorted({tensor.type for tensor in self.tensors if not tensor.has_known_type})
 
     @property
+    def quantization(self) -> str | None:
+        """The name of the quantization, such as Q4_K_M; without a known one, the tensor type with the most bytes."""
+        number = self.header_number("general.file_type")
+        name = None if number is None else FILE_TYPE_NAMES.get(number)
+        sizes = self.tensor_type_bytes
+        return name or max(sizes, key=lambda kind: (sizes[kind], kind), default=None)
+
+    @property
+    def tensor_type_bytes(self) -> dict[str, int]:
+        """The bytes of all tensors of each type."""
+        sizes: dict[str, int] = {}
+        for tensor in self.tensors:
+            sizes[tensor.type] = sizes.get(tensor.type, 0) + tensor.bytes
+        return sizes
+
+    @property
     def vocabulary_digest(self) -> str | None:
         """The SHA-256 of all tokens of the vocabulary in their order; None for a model without a vocabulary."""
         if self.tokens is None:
@@ -93,9 +110,6 @@ class Model:
     def to_dict(self) -> dict[str, object]:
         """Return the facts of the model as plain data, with sizes in bytes."""
         tensors = self.tensors
-        types: dict[str, int] = {}
-        for tensor in tensors:
-            types[tensor.type] = types.get(tensor.type, 0) + tensor.bytes
         return {
             "path": self.path,
             "files": [part.path for part in self.parts],
@@ -110,7 +124,7 @@ class Model:
             "tensors": len(tensors),
             "tensor_bytes": sum(tensor.bytes for tensor in tensors),
             "expert_bytes": sum(tensor.bytes for tensor in tensors if "_exps." in tensor.name),
-            "tensor_types": types,
+            "tensor_types": self.tensor_type_bytes,
             "vocabulary": {
                 "model": self.header_text("tokenizer.ggml.model"),
                 "tokens": len(self.tokens or []),

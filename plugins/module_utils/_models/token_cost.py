@@ -71,6 +71,11 @@ ARCHITECTURES_WITHOUT_CACHE = (
     *("bert", "dream", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v3", "llada", "llada-moe"),
     *("modern-bert", "neo-bert", "nomic-bert", "nomic-bert-moe", "rnd1"),
 )
+#: Architectures with compressed keys (MLA), which ik_llama.cpp stores compressed in any file; llama.cpp stores the keys
+#: and values of each head for a file that describes heads. Source: is_mla_model() in src/llama-model.h of ik_llama.cpp.
+MLA_ARCHITECTURES = ("bailingmoe3", "deepseek2", "glm-dsa", "mistral4")
+#: The method by which ik_llama.cpp computes with compressed keys by default.
+DEFAULT_MLA = 3
 #: The bytes of each number in a state.
 STATE_NUMBER_BYTES = 4
 #: Tables in which a token looks up one row: by the token (EMBEDDING and the first), by its position, or by its text.
@@ -193,6 +198,16 @@ class ModelLayers:
         return bool(
             self._header_number("attention.key_length_mla") and self._header_number("attention.value_length_mla")
         )
+
+    @property
+    def compressed_rank(self) -> int:
+        """How many numbers are the compressed keys and values of a token (MLA); 0 where the header does not say it."""
+        return self._header_number("attention.kv_lora_rank") if self.architecture in MLA_ARCHITECTURES else 0
+
+    @property
+    def compressed_numbers_per_token(self) -> int:
+        """How many numbers a layer stores of a token in compressed form, with the rotated part; 0 without MLA."""
+        return self.compressed_rank + self._header_number("rope.dimension_count") if self.compressed_rank else 0
 
     @property
     def indexer_width(self) -> int:

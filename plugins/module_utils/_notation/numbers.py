@@ -4,10 +4,12 @@
 """Parsers of numbers that people write: only the digits 0 to 9, and at most as many as 64 bits need.
 
 Python's int and float also accept underscores, signs, blanks and the digits of all scripts, which are typing errors in
-an option.
+an option. A moment is written as text in UTC, such as 2026-11-25T20:15:00Z.
 """
 
 from __future__ import annotations
+
+import time
 
 from .._errors import BadRequest
 
@@ -58,6 +60,11 @@ def require_whole_number(value: object, option: str) -> int:
     if number is None:
         raise BadRequest(f"{option}: '{value}' is no whole number from 0 up.")
     return number
+
+
+def format_utc_time(seconds: float | None = None) -> str:
+    """Return a moment, in seconds since 1970, as text in UTC; the present moment for None."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def _is_digits(text: str) -> bool:

@@ -56,13 +56,16 @@ def whole_number_shape(lowest: int, highest: int = LARGEST) -> Leaf:
     )
 
 
-def first_misfit_message(data: Any, shape: Any, place: str = "", lacks_keys: bool = False) -> str:
+def first_misfit_message(
+    data: Any, shape: Any, place: str = "", lacks_keys: bool = False, more_keys: bool = False
+) -> str:
     """Return where data first differs from a shape, without a full stop; "" where it does not differ.
 
-    ``place`` is the name of the data in the message. With ``lacks_keys``, tables may lack keys of their shape.
+    ``place`` is the name of the data in the message. With ``lacks_keys``, tables may lack keys of their shape; with
+    ``more_keys``, they may have other keys too.
     """
     if isinstance(shape, Nullable):
-        return "" if data is None else first_misfit_message(data, shape.shape, place, lacks_keys)
+        return "" if data is None else first_misfit_message(data, shape.shape, place, lacks_keys, more_keys)
     if isinstance(shape, Leaf):
         return "" if shape.fits(data) else _wrong_value_message(place, data, shape.words)
     if isinstance(shape, type):
@@ -70,7 +73,10 @@ def first_misfit_message(data: Any, shape: Any, place: str = "", lacks_keys: boo
     if not isinstance(data, type(shape)):
         return _wrong_value_message(place, data, TYPE_WORDS[type(shape)])
     if isinstance(shape, list):
-        messages = (first_misfit_message(item, shape[0], f"{place}[{at}]", lacks_keys) for at, item in enumerate(data))
+        messages = (
+            first_misfit_message(item, shape[0], f"{place}[{at}]", lacks_keys, more_keys)
+            for at, item in enumerate(data)
+        )
         return next(filter(None, messages), "")
     prefix = f"{place}." if place else ""
     missing = [] if lacks_keys else [key for key in shape if isinstance(key, str) and key not in data]
@@ -78,9 +84,11 @@ def first_misfit_message(data: Any, shape: Any, place: str = "", lacks_keys: boo
         return f"{prefix}{missing[0]} is missing"
     for key, value in data.items():
         inner = _shape_of_key(shape, key)
+        if inner is None and more_keys:
+            continue
         if inner is None:
             return f"{prefix}{format_value(key).strip(chr(39))} is nothing that this version of the collection knows"
-        message = first_misfit_message(value, inner, f"{prefix}{key}", lacks_keys)
+        message = first_misfit_message(value, inner, f"{prefix}{key}", lacks_keys, more_keys)
         if message:
             return message
     return ""

@@ -3,192 +3,232 @@
 
 """Searches the fastest combination of options; the caller measures, and the search sees only levels of candidates.
 
-- Sweep: each value is tried alone. The gain of a combination is predicted as the sum of the gains of its values.
-- Halving: of the dozen combinations with the best predictions, the slower half is dropped again and again. Then the
-  same is done with the neighbours of the best candidate, because some options depend on each other: with fewer threads
-  shorter drafts are better.
-- Race: the last few candidates are compared with the best one. A candidate that is proven to be slower is dropped. Of
-  two candidates that are proven to be about equal, the simpler one stays.
+A round has the default, the best candidate until now, and the candidates with the largest expected improvement over
+it. The expected improvement is large where a high gain is estimated, and where little is known yet. So options that
+often matter much come first, values near a bad value are left out, and a search that is cut off at any time has used
+its time well. A value is first tried alone or on top of the best candidate, so that a value with which the server does
+not start is known by itself.
 
-Source: Birattari et al., "F-Race and iterated F-Race"; Jamieson and Talwalkar, "Non-stochastic best arm identification"
-(successive halving).
+The search ends when no candidate promises an improvement that is worth a start, or when the time is over.
+
+Source: Jones, Schonlau and Welch, "Efficient global optimization of expensive black-box functions"; Ginsbourger, Le
+Riche and Carraro, "Kriging is well-suited to parallelize optimization" (several candidates in one round).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
+import random
 
 from .._bench.rounds import schedule
-from .._bench.statistics.confidence_interval import confidence_interval, mean
+from .gain_model import DEFAULT, GainEstimates, Prospects, fit_gain_estimates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    #: A combination: options that differ from the default with their values, in the order of the space.
-    Candidate = tuple[tuple[str, Any], ...]
+    from .gain_model import Candidate, GainModel
+
     #: Takes a phase and candidates, and returns the log of the rate of each candidate that can run, or None if
     #: the time is over.
     Measure = Callable[[str, Sequence[Candidate]], "dict[Candidate, float] | None"]
 
-DEFAULT: Candidate = ()
-#: The number of rounds of the sweep, and the number of combinations at the begin of the halving.
-SWEEPS, MAX_COMBINATIONS = 2, 12
-#: The number of candidates in the race, the largest number of its rounds, and the rounds before a candidate is dropped.
-RACERS, MAX_RACE_ROUNDS, MIN_RACE_ROUNDS = 3, 24, 4
-#: How often the neighbours of the best candidate are tried, as long as a neighbour becomes the best.
-CLIMBS = 2
-#: Candidates are about equal where they are proven to differ by less than this log ratio.
-TIE_ZONE = math.log1p(0.02)
-ALPHA = 0.05
-
-
-class OutOfTime(Exception):
-    """The time of the run is over, so that no other round may begin."""
+#: The largest and the smallest number of arms of a round.
+ROUND_ARMS, MIN_ROUND_ARMS = 8, 3
+#: So many arms before the end of its time the search only measures again what it has measured before, because the
+#: largest of many estimates is too large.
+FINAL_ARMS = 32
+#: The search ends where the largest expected improvement is smaller than this log ratio.
+WORTH_A_ROUND = 0.0005
+#: Of two candidates that are about equal the simpler one is better: each changed option has to gain this log ratio.
+WORTH_A_CHANGE = 0.002
+#: The number of best candidates whose neighbours are considered, of random candidates that differ from the best
+#: prediction in two options, and of candidates whose expected improvement is computed.
+LEADERS, RANDOM_PAIRS, CONSIDERED = 4, 60, 100
 
 
 class Search:
-    """A search over ``space``, which has the values of each option from the smallest to the largest."""
+    """A search over ``space``, which has the values of each option from the smallest to the largest.
 
-    def __init__(self, space: Mapping[str, Sequence[Any]], default: Mapping[str, Any], measure: Measure) -> None:
+    ``model`` has the assumptions on gains. ``is_possible`` returns whether a candidate can be planned, and
+    ``count_affordable_arms`` how many more arms the time allows.
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Sequence[Any]],
+        default: Mapping[str, Any],
+        model: GainModel,
+        measure: Measure,
+        is_possible: Callable[[Candidate], bool],
+        count_affordable_arms: Callable[[], float],
+        seed: int = 0,
+    ) -> None:
         self.space = {option: list(values) for option, values in space.items()}
         self.default = dict(default)
+        self._model = model
         self._measure = measure
-        #: Option and value -> the mean gain (log ratio to the default) of this value alone.
-        self.single_gains: dict[tuple[str, Any], float] = {}
-        self._best = DEFAULT
+        self._is_possible = is_possible
+        self._count_affordable_arms = count_affordable_arms
+        self._random = random.Random(seed)
+        self._rounds: list[dict[Candidate, float]] = []
         self._rejected: set[Candidate] = set()
+        #: Options with values that are in a candidate which ran.
+        self._tried: set[tuple[str, Any]] = set()
+        self.estimates = GainEstimates(model, [])
 
     def measure_until_best_is_found(self) -> Candidate:
         """Return the best candidate, which may be the default; if the time ends, the best candidate so far."""
-        try:
-            self._measure_each_value_alone()
-            left = self._halve_until_few_candidates(self._best_predicted_combinations())
-            for dummy in range(CLIMBS):
-                best = self._best
-                left = self._halve_until_few_candidates(
-                    [*left, *(neighbour for neighbour in self._neighbours_of_best_candidate() if neighbour not in left)]
-                )
-                if self._best == best:
-                    break
-            self._race_until_best_candidate(left)
-        except OutOfTime:
-            pass
-        return self._best
+        while (affordable := int(self._count_affordable_arms())) >= MIN_ROUND_ARMS:
+            is_final = affordable <= FINAL_ARMS and not self.untried_values()
+            candidates = self._pick_candidates(min(ROUND_ARMS, affordable) - 1, is_final)
+            if not candidates:
+                break
+            untried = any(pair not in self._tried for candidate in candidates for pair in candidate)
+            levels = self._measure(schedule.SWEEP if untried else schedule.RACE, [DEFAULT, *candidates])
+            if levels is None:
+                break
+            self._record_round(candidates, levels)
+        return self.surest_candidate()
 
-    def predict_gain(self, candidate: Candidate) -> float:
-        """Return the predicted gain (log ratio to the default): the sum of the gains of all values."""
-        return math.fsum(self.single_gains.get(pair, 0.0) for pair in candidate)
+    def best_candidate(self) -> Candidate:
+        """Return the measured candidate with the largest estimated gain, less the worth of its changes."""
+        return max(self._measured_candidates(), key=self._worth)
 
-    def _measure_gains(self, phase: str, candidates: Collection[Candidate]) -> dict[Candidate, float]:
-        """Measure one round; return the gains over the default, and reject candidates that cannot run."""
-        with_default = [DEFAULT, *(candidate for candidate in candidates if candidate != DEFAULT)]
-        levels = self._measure(phase, with_default)
-        if levels is None:
-            raise OutOfTime
-        self._rejected |= set(with_default) - set(levels)
-        return {candidate: level - levels[DEFAULT] for candidate, level in levels.items()}
+    def surest_candidate(self) -> Candidate:
+        """Return the measured candidate whose estimated gain is the largest, less its standard deviation.
 
-    def _measure_each_value_alone(self) -> None:
-        singles: list[Candidate] = [
-            ((option, value),)
+        A candidate that was measured seldom may have the largest estimate by chance.
+        """
+        leaders = self._leaders(CONSIDERED)
+        variances = Prospects(self._model, self.estimates, leaders).variances
+        worths = [self._worth(leader) - math.sqrt(max(0.0, v)) for leader, v in zip(leaders, variances)]
+        return leaders[worths.index(max(worths))]
+
+    def untried_values(self) -> list[tuple[str, Any]]:
+        """Return the values of which nothing is known: they were in no candidate that ran, and not rejected alone."""
+        return [
+            (option, value)
             for option, values in self.space.items()
             for value in values
             if value != self.default[option]
-        ]
-        rows: list[dict[Candidate, float]] = []
-        for dummy in range(SWEEPS):
-            rows.append(self._measure_gains(schedule.SWEEP, singles))
-            singles = self._leave_out_rejected(singles)
-            for candidate in singles:
-                self.single_gains[candidate[0]] = mean([row[candidate] for row in rows])
-            self._best = max([DEFAULT, *singles], key=self.predict_gain)
-
-    def _leave_out_rejected(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        return [candidate for candidate in candidates if candidate not in self._rejected]
-
-    def _best_predicted_combinations(self) -> list[Candidate]:
-        """Return the combinations with the best predictions, only of values with a gain; the default is one of them."""
-        lists = []
-        for option in self.space:
-            gains = [pair for pair, gain in self.single_gains.items() if pair[0] == option and gain > 0]
-            lists.append([None, *sorted(gains, key=lambda pair: -self.single_gains[pair])[:MAX_COMBINATIONS]])
-        best = [DEFAULT]
-        for pairs in lists:
-            # Predicted gains add up, so a combination that is not among the best cannot become one by another option.
-            extended = [(*candidate, *([pair] if pair else [])) for candidate, pair in itertools.product(best, pairs)]
-            best = sorted(
-                extended, key=lambda candidate: (-self.predict_gain(candidate), self.candidate_complexity(candidate))
-            )
-            best = best[:MAX_COMBINATIONS]
-        return self._leave_out_rejected(best)
-
-    def _neighbours_of_best_candidate(self) -> list[Candidate]:
-        """Return the candidates that differ from the best in one option by one step."""
-        values = {**self.default, **dict(self._best)}
-        neighbours = []
-        for option, all_values in self.space.items():
-            at = all_values.index(values[option])
-            for near in all_values[max(0, at - 1) : at + 2]:
-                neighbours.append(self.make_candidate({**values, option: near}))
-        return [
-            candidate for candidate in self._leave_out_rejected(dict.fromkeys(neighbours)) if candidate != self._best
+            and (option, value) not in self._tried
+            and ((option, value),) not in self._rejected
         ]
 
     def make_candidate(self, values: Mapping[str, Any]) -> Candidate:
         """Return the candidate with these values of all options."""
         return tuple((option, values[option]) for option in self.space if values[option] != self.default[option])
 
-    def candidate_complexity(self, candidate: Candidate) -> tuple[int, list[int]]:
-        """Return the complexity by which ties are sorted: the number of changed options, then the places of values."""
+    def _worth(self, candidate: Candidate) -> float:
+        return self.estimates.mean_gain(candidate) - WORTH_A_CHANGE * len(candidate)
+
+    def _measured_candidates(self) -> list[Candidate]:
+        return list(dict.fromkeys([DEFAULT, *(candidate for levels in self._rounds for candidate in levels)]))
+
+    def _record_round(self, candidates: Iterable[Candidate], levels: Mapping[Candidate, float]) -> None:
+        self._rejected |= set(candidates) - set(levels)
+        self._tried |= {pair for candidate in levels for pair in candidate}
+        if len(levels) > 1:
+            self._rounds.append(dict(levels))
+            self.estimates = fit_gain_estimates(self._model, self._rounds)
+
+    def _pick_candidates(self, count: int, is_final: bool) -> list[Candidate]:
+        """Return the candidates of the next round beside the default; none where no candidate promises enough.
+
+        A final round has only candidates that were measured before.
+        """
+        pool = self._leaders(CONSIDERED) if is_final else self._list_promising_candidates()
+        prospects = Prospects(self._model, self.estimates, pool)
+        worths = [self._worth(candidate) for candidate in pool]
+        leader = pool.index(self.best_candidate())
+        picked: list[int] = []
+        if pool[leader] != DEFAULT:
+            picked.append(leader)
+            prospects.plan_measurement(leader)
+        known = {leader, pool.index(DEFAULT)}
+        while len(picked) < count and len(known) < len(pool):
+            shared = prospects.covariances(leader)
+            improvements = {
+                at: _expected_improvement(
+                    worths[at] - worths[leader], prospects.variances[at] + shared[leader] - 2 * shared[at]
+                )
+                for at in range(len(pool))
+                if at not in known
+            }
+            at = max(improvements, key=improvements.__getitem__)
+            if set(picked) <= {leader} and improvements[at] < WORTH_A_ROUND:
+                return []
+            known.add(at)
+            if self._is_possible(pool[at]):
+                picked.append(at)
+                prospects.plan_measurement(at)
+            else:
+                self._rejected.add(pool[at])
+        return [] if set(picked) <= {leader} else [pool[at] for at in picked]
+
+    def _list_promising_candidates(self) -> list[Candidate]:
+        """Return the default, the best candidate, and others that may be better, of those that may be tried."""
+        leaders = self._leaders(LEADERS)
+        predicted = self._climb_predicted_gains(leaders[0])
+        nearby = [neighbour for leader in [*leaders, predicted] for neighbour in self._neighbours(leader)]
+        nearby += [self._draw_neighbour(self._draw_neighbour(predicted)) for dummy in range(RANDOM_PAIRS)]
+        fixed = list(dict.fromkeys([DEFAULT, *leaders, predicted]))
+        others = [
+            candidate for candidate in dict.fromkeys(nearby) if candidate not in fixed and self._may_try(candidate)
+        ]
+        return [*fixed, *sorted(others, key=self._upper_estimate, reverse=True)[: CONSIDERED - len(fixed)]]
+
+    def _leaders(self, count: int) -> list[Candidate]:
+        """Return the default and the measured candidates of the largest worth, the best first."""
+        ranked = sorted(self._measured_candidates(), key=self._worth, reverse=True)[:count]
+        return ranked if DEFAULT in ranked else [*ranked, DEFAULT]
+
+    def _upper_estimate(self, candidate: Candidate) -> float:
+        place = self._model.place(candidate)
+        return self._worth(candidate) + math.sqrt(self._model.covariance(place, place)) / 2
+
+    def _climb_predicted_gains(self, candidate: Candidate) -> Candidate:
+        """Return the candidate of tried values that no change of one option is predicted to improve."""
+        while True:
+            neighbours = [
+                near
+                for near in self._neighbours(candidate)
+                if near not in self._rejected and all(pair in self._tried for pair in near)
+            ]
+            best = max(neighbours, key=self._worth, default=candidate)
+            if self._worth(best) <= self._worth(candidate):
+                return candidate
+            candidate = best
+
+    def _neighbours(self, candidate: Candidate) -> list[Candidate]:
+        """Return the candidates that differ from one candidate in one option."""
         values = {**self.default, **dict(candidate)}
-        return len(candidate), [all_values.index(values[option]) for option, all_values in self.space.items()]
+        return [
+            self.make_candidate({**values, option: value})
+            for option, all_values in self.space.items()
+            for value in all_values
+            if value != values[option]
+        ]
 
-    def _halve_until_few_candidates(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return the last few candidates; half of them are dropped after one round, after two more, and so on."""
-        live = self._leave_out_rejected(candidates)
-        rows: list[dict[Candidate, float]] = []
-        for more in itertools.count(1):
-            if len(live) <= RACERS:
-                break
-            for dummy in range(more):
-                rows.append(self._measure_gains(schedule.HALVING, live))
-                live = self._leave_out_rejected(live)
-            live = self._sort_by_mean_gain(live, rows)[: max(RACERS, (len(live) + 1) // 2)]
-            self._best = live[0] if live else DEFAULT
-        return live
+    def _draw_neighbour(self, candidate: Candidate) -> Candidate:
+        """Return a random candidate that differs from one candidate in at most one option."""
+        option = self._random.choice(list(self.space))
+        return self.make_candidate({**self.default, **dict(candidate), option: self._random.choice(self.space[option])})
 
-    def _sort_by_mean_gain(
-        self, live: Sequence[Candidate], rows: Sequence[Mapping[Candidate, float]]
-    ) -> list[Candidate]:
-        return sorted(
-            live, key=lambda candidate: (-mean([row[candidate] for row in rows]), self.candidate_complexity(candidate))
-        )
+    def _may_try(self, candidate: Candidate) -> bool:
+        """Return whether a candidate has at most one untried value; one that was rejected before is tried alone."""
+        if candidate in self._rejected:
+            return False
+        untried = [pair for pair in candidate if pair not in self._tried]
+        suspect = any(pair in rejected for pair in untried for rejected in self._rejected)
+        return len(untried) <= (len(candidate) == 1 if suspect else 1)
 
-    def _race_until_best_candidate(self, candidates: Sequence[Candidate]) -> None:
-        """Measure candidates and the default until one candidate is left, the best one."""
-        live = list(dict.fromkeys([DEFAULT, *candidates]))
-        rows: list[dict[Candidate, float]] = []
-        while len(live) > 1 and len(rows) < MAX_RACE_ROUNDS:
-            rows.append(self._measure_gains(schedule.RACE, live))
-            live = self._sort_by_mean_gain(self._leave_out_rejected(live), rows)
-            if len(rows) >= MIN_RACE_ROUNDS:
-                live = self._candidates_possibly_best(live, rows)
-            self._best = live[0]
 
-    def _candidates_possibly_best(
-        self, live: Sequence[Candidate], rows: Sequence[Mapping[Candidate, float]]
-    ) -> list[Candidate]:
-        """Return the candidates that may still be the best, the present best one first."""
-        best, *others = live
-        alpha = ALPHA / max(1, len(others))
-        undecided = []
-        for other in others:
-            lead = confidence_interval([row[best] - row[other] for row in rows], alpha)
-            if lead is None or not (lead.low > 0 or (lead.low >= -TIE_ZONE and lead.high <= TIE_ZONE)):
-                undecided.append(other)
-            elif lead.low <= 0 and self.candidate_complexity(other) < self.candidate_complexity(best):
-                best = other
-        return [best, *undecided]
+def _expected_improvement(difference: float, variance: float) -> float:
+    """Return the mean of the positive part of a normally distributed difference."""
+    deviation = math.sqrt(max(variance, 1e-18))
+    ratio = difference / deviation
+    density = math.exp(-ratio * ratio / 2) / math.sqrt(2 * math.pi)
+    return difference * math.erfc(-ratio / math.sqrt(2)) / 2 + deviation * density

@@ -28,6 +28,16 @@ NGRAM_LOOKUP, NGRAM_MAX = (3, 4, 6, 8, 12), (2, 4, 6, 8, 12, 16, 24, 32)
 UBATCH = (128, 256, 512, 1024, 2048)
 #: The default of llama-server.
 DEFAULT_UBATCH = 512
+#: Option -> the standard deviation of the effect that a search expects of its values, as a log ratio, before it has
+#: measured any. Options with large effects are tried first. Source: effects that were published of other hosts.
+EXPECTED_EFFECTS = {
+    "speculation": 0.12,
+    "threads": 0.08,
+    "draft_max": 0.08,
+    "ngram_max": 0.06,
+    "memory": 0.06,
+}
+OTHER_EXPECTED_EFFECT = 0.05
 POLICIES = ("local", *(policy for policy in MEMORY_POLICIES if policy != "local"))
 
 
@@ -46,6 +56,17 @@ class SearchSpace:
         if len(values) > 1:
             self.values[option] = values
             self.default[option] = default
+
+    @property
+    def promising_options(self) -> list[str]:
+        """The options with the largest expected effects first."""
+        effects = self.expected_effects
+        return sorted(self.values, key=lambda option: -effects[option])
+
+    @property
+    def expected_effects(self) -> dict[str, float]:
+        """The standard deviation of the effect of the values of each option, before any measurement."""
+        return {option: EXPECTED_EFFECTS.get(option, OTHER_EXPECTED_EFFECT) for option in self.values}
 
     def remove_other_options(self, options: Sequence[str]) -> None:
         """Remove all options but these; BadRequest for an option that cannot be tried."""

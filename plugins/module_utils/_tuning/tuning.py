@@ -12,23 +12,30 @@ from __future__ import annotations
 import math
 import time
 
+from .._ablation.candidates import Candidates
 from .._ablation.round_runner import (
-    SEARCH_TIME_SHARE,
     error_to_single_line,
     parse_minutes_and_seed,
     run_rounds_and_restore,
 )
 from .._bench import progress
+from .._bench.planning.expected_costs import find_expected_costs
+from .._bench.planning.objectives import LATENCY, RequestedObjectives
+from .._bench.planning.precision import ASSUMED_NOISE, best_passes_per_start
+from .._bench.planning.time_plan import NOT_ENOUGH_TIME, minutes_up
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
-from .._bench.run import Run
+from .._bench.run import FOLDER, Run
+from .._bench.sampling.meter import parallel_stream_counts
 from .._bench.target.measured_instance import find_llama_instance
-from .._bench.verdicts.tuning_result import TuningResult, mean_default_request_rate
+from .._bench.verdicts.tuning_result import TuningResult, mean_default_rate, metric_of_tuning
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
-from .candidates import Candidates
-from .search import DEFAULT, MAX_RACE_ROUNDS, Search
+from .._serving.unit.installed import select_instance_and_plan
+from .gain_model import DEFAULT, GainModel
+from .search import Search
 from .search_space import SearchSpace, build_search_space
+from .tuning_time import CONFIRMATION_ARMS, TuningTime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,15 +45,19 @@ if TYPE_CHECKING:
     from .._ablation.arm_switch import InstanceVariant
     from .._ablation.round_runner import RoundRunner
     from .._bench.load.request import MeasuringRequest
+    from .._bench.rounds.measured_rounds import Key
     from .._bench.target.measured_instance import MeasuredInstance
-    from .search import Candidate
+    from .gain_model import Candidate
+
+#: The largest number of counting rounds of a confirmation.
+MAX_CONFIRMATION_ROUNDS = 24
 
 
 class TuningRequest:
     """Options of a tuning beside those of every measurement: ``instance`` has the options of the instance.
 
-    ``only`` are the names of options to try, None for all. ``intent`` is the intent of the plan of the instance, None
-    for the stored intent of the host.
+    ``only`` are the names of options to try, None for all. ``objectives`` has the only objective that gets a verdict.
+    ``intent`` is the intent of the plan of the instance, None for the stored intent of the host.
     """
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
@@ -58,6 +69,7 @@ class TuningRequest:
         self.intent: dict[str, Any] | None = raw.get("intent")
         self.only: list[str] | None = raw.get("options")
         self.minutes, self.seed = parse_minutes_and_seed(raw)
+        self.objectives = RequestedObjectives({**raw, "objectives": [raw.get("objective") or LATENCY]})
 
 
 def run_tuning(
@@ -68,10 +80,12 @@ def run_tuning(
     ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
     completed: then the instance runs as before, and the file has the samples until then.
     """
-    with progress.hold_run_lock():
+    name = select_instance_and_plan(options.instance.get("name"), host.fs.root)[0]
+    with progress.hold_run_lock(f"the tuning of {name}"):
         target, candidates, space = _plan_candidates_and_search_space(host, request, options, clock)
         arms = schedule.build_tuning_arms(space.default)
-        run = Run(host, target, request, arms, options.seed, budget_s=60 * options.minutes)
+        plan = {"budget_s": 60 * options.minutes, **options.objectives.to_plan()}
+        run = Run(host, target, request, arms, options.seed, **plan)
         variants: dict[str, InstanceVariant] = {}
         return run_rounds_and_restore(
             run,
@@ -91,7 +105,14 @@ def describe_planned_tuning(host: Host, request: MeasuringRequest, options: Tuni
         f"{option} {', '.join(str(value) for value in values)} (it is {space.default[option]})"
         for option, values in space.values.items()
     )
-    return target.name, f"{target.name} would be started anew again and again, with other options: {tried}."
+    text = f"{target.name} would be started anew again and again, with other options: {tried}."
+    expected = find_expected_costs(FOLDER, host, target, request, parallel_stream_counts(target, request))
+    if expected is None:
+        return target.name, f"{text} What the time settles is known after the first pass."
+    costs, source = expected
+    needed = TuningTime(space, costs, best_passes_per_start(costs, ASSUMED_NOISE))
+    seconds = 60 * options.minutes
+    return target.name, f"{text} {needed.shortage_message(seconds, 0.0) or needed.describe(seconds, source)}"
 
 
 def _plan_candidates_and_search_space(
@@ -105,11 +126,12 @@ def _plan_candidates_and_search_space(
         space.remove_other_options(options.only)
     if not space.values:
         raise BadRequest(f"{target.name} has no option that may be tried.")
+    options.objectives.measure_enough_streams(request, target.slots)
     return target, candidates, space
 
 
 class _TuningRounds:
-    """The rounds of a tuning: first the search, then the confirmation of the best candidate."""
+    """The rounds of a tuning: the probe of the default, the search, then the confirmation of the best candidate."""
 
     def __init__(
         self, runner: RoundRunner, candidates: Candidates, space: SearchSpace, variants: dict[str, InstanceVariant]
@@ -117,35 +139,75 @@ class _TuningRounds:
         self.runner = runner
         self.candidates = candidates
         self.variants = variants
-        self.search = Search(space.values, space.default, self.measure_log_rates)
+        self._space = space
+        model = GainModel(space.values, space.default, space.expected_effects, ASSUMED_NOISE.value_sd())
+        self.search = Search(
+            space.values,
+            space.default,
+            model,
+            self.measure_log_rates,
+            self.add_candidate_arm,
+            self.count_affordable_arms,
+            runner.run.document["seed"],
+        )
         #: Candidate -> the name of its arm.
         self.names: dict[Candidate, str] = {DEFAULT: schedule.DEFAULT}
 
     def measure_all_rounds(self) -> None:
+        """Measure all rounds; BadRequest where the time is too short to confirm anything."""
+        runner = self.runner
+        runner.measure_probe()
+        self._require_metric_of_objective()
+        passes = best_passes_per_start(runner.costs, ASSUMED_NOISE)
+        runner.requests[schedule.RESTART] = passes
+        needed = TuningTime(self._space, runner.costs, passes)
+        shortage = needed.shortage_message(runner.budget.seconds_left(), runner.seconds_spent())
+        if shortage:
+            raise BadRequest(shortage)
+        estimate = needed.describe(runner.budget.seconds_left())
+        runner.run.document["remarks"].append(estimate)
+        runner.report_step(estimate)
         best = self.search.measure_until_best_is_found()
-        if best != DEFAULT:
+        untried = self.search.untried_values()
+        if untried:
+            runner.run.document["remarks"].append(needed.untried_remark(untried))
+        runner.budget.release_reserve()
+        # A gain that is smaller than the smallest that matters is not worth its confirmation.
+        if self.search.estimates.mean_gain(best) >= math.log1p(runner.plan["zone"]):
             self._confirm_best_candidate(self.names[best])
+
+    def _require_metric_of_objective(self) -> None:
+        objective = self.runner.plan["objective"]
+        if self._metric() not in self._rounds()[-1].levels[schedule.DEFAULT]:
+            raise BadRequest(f"objective is {objective}, which cannot be measured on this host: choose another one.")
+
+    def count_affordable_arms(self) -> float:
+        """Return how many arms can be measured before the time that is reserved for the confirmation."""
+        runner = self.runner
+        runner.budget.reserve_rounds(
+            schedule.CONFIRMATION_ROUNDS, runner.round_seconds(schedule.RESTART, CONFIRMATION_ARMS)
+        )
+        return runner.budget.free_seconds() / runner.round_seconds(schedule.RESTART, 1)
 
     def measure_log_rates(self, phase: str, candidates: Sequence[Candidate]) -> dict[Candidate, float] | None:
         """Measure candidates until a round counts; return log rates of those that can run, None if time is over."""
-        for candidate in candidates:
-            if candidate not in self.names:
-                self._add_candidate_arm(candidate, phase)
         for dummy in range(MAX_DISCARDED_IN_A_ROW):
-            if self.runner.share_of_minutes_spent() > SEARCH_TIME_SHARE:
-                return None
             names = {candidate: self.names[candidate] for candidate in candidates}
             running = {candidate: name for candidate, name in names.items() if name not in self.runner.plan["rejected"]}
+            if not self.runner.can_measure_round(schedule.RESTART, len(running)):
+                return None
             measured = self._measure_round(phase, list(running.values()))
             if not measured.discard_reason:
-                key = measured_rounds.WHOLE_REQUEST
+                key = self._metric()
                 return {candidate: measured.levels[name][key] for candidate, name in running.items()}
         reason = measured.discard_reason.rstrip(".")
         raise TuningError(f"{MAX_DISCARDED_IN_A_ROW} rounds in a row do not count; the last one: {reason}.")
 
-    def _add_candidate_arm(self, candidate: Candidate, phase: str) -> None:
-        """Add the arm of a candidate with its predicted rate; reject a candidate that cannot be planned."""
+    def add_candidate_arm(self, candidate: Candidate) -> bool:
+        """Add the arm of a candidate with its predicted rate; return whether the candidate can be planned."""
         plan = self.runner.plan
+        if candidate in self.names:
+            return True
         arm = schedule.build_candidate_arm(len(plan["arms"]) - 1, dict(candidate))
         plan["arms"].append(arm)
         name = self.names[candidate] = arm["name"]
@@ -153,25 +215,38 @@ class _TuningRounds:
             self.variants[name] = self.candidates.build_variant(arm["options"], name)
         except BadRequest as error:
             self.runner.reject(name, error_to_single_line(error))
-            return
-        if phase != schedule.SWEEP:
-            rate = mean_default_request_rate(measured_rounds.rounds_of_document(self.runner.run.document)) or 0.0
-            plan["predicted"][name] = rate * math.exp(self.search.predict_gain(candidate))
+            return False
+        if len(candidate) > 1:
+            rate = mean_default_rate(self._rounds(), self._metric()) or 0.0
+            plan["predicted"][name] = rate * math.exp(self.search.estimates.mean_gain(candidate))
+        return True
 
     def _measure_round(self, phase: str, names: Sequence[str]) -> measured_rounds.Round:
         self.runner.measure_round(schedule.RESTART, phase, names)
         self.runner.run.save()
-        return measured_rounds.rounds_of_document(self.runner.run.document)[-1]
+        return self._rounds()[-1]
+
+    def _rounds(self) -> list[measured_rounds.Round]:
+        return measured_rounds.rounds_of_document(self.runner.run.document)
+
+    def _metric(self) -> Key:
+        return metric_of_tuning(self.runner.plan["objective"], self._rounds())
 
     def _confirm_best_candidate(self, best: str) -> None:
         """Compare the best candidate with the default and its twin in new rounds, until the gain has a verdict."""
-        counting = 0
-        for tries in range(1, 2 * MAX_RACE_ROUNDS + 1):
-            if self.runner.share_of_minutes_spent() >= 1:
-                return
-            measured = self._measure_round(schedule.CONFIRMATION, [schedule.DEFAULT, schedule.AGAIN, best])
+        names = [schedule.DEFAULT, schedule.AGAIN, best]
+        counting = tries = 0
+        while self.runner.can_measure_round(schedule.RESTART, len(names)):
+            measured = self._measure_round(schedule.CONFIRMATION, names)
+            tries += 1
             counting += not measured.discard_reason
-            if counting >= MAX_RACE_ROUNDS or (tries >= MAX_DISCARDED_IN_A_ROW and not counting):
+            if counting >= MAX_CONFIRMATION_ROUNDS or (tries >= MAX_DISCARDED_IN_A_ROW and not counting):
                 return
             if counting >= schedule.CONFIRMATION_ROUNDS and TuningResult(self.runner.run.document).is_gain_decided:
                 return
+        missing = max(1, schedule.CONFIRMATION_ROUNDS - counting)
+        minutes = minutes_up(missing * self.runner.round_seconds(schedule.RESTART, len(names)))
+        self.runner.run.document["remarks"].append(
+            f"{NOT_ENOUGH_TIME} for the confirmation: {counting} rounds count, and the gain is not proven yet. About "
+            f"{minutes} more minutes would do."
+        )

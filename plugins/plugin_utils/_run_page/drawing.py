@@ -1,9 +1,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Pieces of the charts of a run: texts, numbers, axes and marks as inline SVG.
+"""Pieces of the charts of a run: texts, lines, axes and marks as inline SVG.
 
-Logarithms may differ in their last digit from one machine to another, so every number is rounded before it is written.
+Places from left to right are shares of the width, so a browser draws a chart anew for each width of its window, and
+texts keep their size. Places from top to bottom are pixels. Logarithms may differ in their last digit from one machine
+to another, so every number is rounded before it is written.
 """
 
 from __future__ import annotations
@@ -16,18 +18,25 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
-#: Width of a chart and height of a row, in pixels of a page with room for the full width.
-WIDTH, ROW = 1200, 22
+#: Height of a row in pixels.
+ROW = 22
 #: Arm -> the CSS class of its colour and its shape; all other arms share OTHER_LOOK.
 LOOKS = {
     schedule.STOCK: ("stock", "square"),
     schedule.TUNED: ("tuned", "circle"),
-    schedule.DEFAULT: ("tuned", "circle"),
+    schedule.DEFAULT: ("stock", "square"),
     schedule.KEPT: ("kept", "diamond"),
+    schedule.RUNNING: ("tuned", "circle"),
 }
 OTHER_LOOK = ("other", "dot")
+#: Curve that is no arm -> its CSS class and its shape.
+LOOKS_OF_CURVES = {
+    "decoding": ("tuned", "circle"),
+    "ceiling of memory": ("stock", "square"),
+    "reading prompts": ("kept", "diamond"),
+}
 #: Shape -> its SVG path around the origin.
 SHAPES = {
     "square": "M-4 -4h8v8h-8z",
@@ -49,64 +58,74 @@ def format_decimals(value: float, digits: int = 1) -> str:
     return text if float(text) else text.lstrip("-")
 
 
-def format_coordinate(value: float) -> str:
-    """Return a coordinate as text with at most one decimal."""
+def format_pixels(value: float) -> str:
+    """Return a number of pixels as text with at most one decimal."""
     return format_decimals(value).removesuffix(".0")
 
 
-def svg_chart(height: float, label: str, parts: Iterable[Html]) -> Html:
-    """Return a chart of the full width; ``label`` describes the chart for people who do not see it."""
+def format_percent(share: float) -> str:
+    """Return a share of the width as the percentage that SVG and CSS read."""
+    return f"{format_decimals(100 * share, 2)}%"
+
+
+def svg_chart(height: float, label: str, parts: Iterable[Html], kind: str = "") -> Html:
+    """Return a chart of the full width; ``label`` describes the chart for people who do not see it.
+
+    ``kind`` is "scaled" for a chart with labels of an axis at its left.
+    """
     return element(
         "svg",
         *parts,
-        class_="plot",
-        viewBox=f"0 0 {WIDTH} {format_coordinate(height)}",
-        width=WIDTH,
-        height=format_coordinate(height),
+        class_=f"plot {kind}".rstrip(),
+        width="100%",
+        height=format_pixels(height),
         role="img",
         aria_label=label,
     )
 
 
-def svg_text(x: float, y: float, content: str, kind: str = "") -> Html:
-    """Return a text at a place; ``kind`` is end, middle or small."""
-    return element("text", content, class_=kind or None, x=format_coordinate(x), y=format_coordinate(y))
+def svg_text(x: float | str, y: float, content: object, kind: str = "") -> Html:
+    """Return a text at a share of the width, or at pixels given as text; ``kind`` is end, middle or small."""
+    return element("text", content, class_=kind or None, x=_format_place(x), y=format_pixels(y))
 
 
-def svg_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Html:
-    """Return a straight line."""
-    return element(
-        "path",
-        class_=kind,
-        d=f"M{format_coordinate(x1)} {format_coordinate(y1)}L{format_coordinate(x2)} {format_coordinate(y2)}",
-    )
+def svg_line(x1: float | str, y1: float, x2: float | str, y2: float, kind: str) -> Html:
+    """Return a straight line between two places."""
+    places = {"x1": _format_place(x1), "y1": format_pixels(y1), "x2": _format_place(x2), "y2": format_pixels(y2)}
+    return element("line", class_=kind, **places)
+
+
+def svg_rectangle(x: float, y: float, width: float, height: float, kind: str, title: str = "") -> Html:
+    """Return a rectangle whose place and width are shares of the width of the chart."""
+    place = {"x": format_percent(x), "y": format_pixels(y)}
+    size = {"width": format_percent(width), "height": format_pixels(height)}
+    return element("rect", *([element("title", title)] if title else []), class_=kind, **place, **size)
 
 
 def svg_mark(shape: str, x: float, y: float, title: str, hollow: bool = False) -> Html:
     """Return a mark with a title."""
-    return element(
-        "path",
-        element("title", title),
-        class_="mark hollow" if hollow else "mark",
-        transform=f"translate({format_coordinate(x)} {format_coordinate(y)})",
-        d=SHAPES[shape],
-    )
+    path = element("path", element("title", title), class_="mark hollow" if hollow else "mark", d=SHAPES[shape])
+    return element("svg", path, class_="at", x=format_percent(x), y=format_pixels(y))
+
+
+def _format_place(x: float | str) -> str:
+    return x if isinstance(x, str) else format_percent(x)
 
 
 class Axis:
-    """A linear axis: values from ``low`` to ``high`` map to pixels from ``begin`` to ``end``, in either direction."""
+    """A linear axis: values from ``low`` to ``high`` are placed from ``begin`` to ``end``, in either direction."""
 
     __slots__ = ("begin", "end", "high", "low")
 
-    def __init__(self, low: float, high: float, begin: float, end: float) -> None:
+    def __init__(self, low: float, high: float, begin: float = 0.0, end: float = 1.0) -> None:
         self.low = low
         # If all values are equal, they lie at the begin of an axis of some length.
         self.high = high if high > low else low + max(abs(low), 1.0) / 10
         self.begin = begin
         self.end = end
 
-    def value_to_pixel(self, value: float) -> float:
-        """Return the pixel of a value; the nearest end of the axis for a value beyond it."""
+    def place(self, value: float) -> float:
+        """Return the place of a value; the nearest end of the axis for a value beyond it."""
         share = (value - self.low) / (self.high - self.low)
         return self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin)
 
@@ -126,17 +145,42 @@ def round_values_with_labels(low: float, high: float, tick_count: int) -> list[t
     return [(at * step, format_decimals(at * step, digits)) for at in range(math.ceil(first), math.floor(last) + 1)]
 
 
-def css_class_and_shape_of_arm(arm: str, is_only_arm: bool = False) -> tuple[str, str]:
-    """Return the CSS class and the shape of an arm; the only arm of a run looks like the anchor."""
-    return LOOKS[schedule.TUNED] if is_only_arm else LOOKS.get(arm, OTHER_LOOK)
+def svg_axes(across: Axis, up: Axis, across_labels: Sequence[tuple[float, str]]) -> list[Html]:
+    """Return the grid of a chart: a line for each labelled value across, and for each round value up."""
+    bottom, top = max(up.begin, up.end), min(up.begin, up.end)
+    parts = []
+    for value, label in across_labels:
+        x = across.place(value)
+        parts += [svg_line(x, top, x, bottom, "axis"), svg_text(x, bottom + 16, label, "middle")]
+    for value, label in up.round_values_with_labels():
+        y = up.place(value)
+        parts += [svg_line(0.0, y, 1.0, y, "axis"), svg_text("-8", y + 4, label, "end")]
+    return parts
 
 
-def svg_legend(arms: Iterable[str], is_only_arm: bool = False) -> Html:
-    """Return the legend of some arms; arms that look the same share one entry."""
+def svg_curve(points: Sequence[tuple[float, float]], kind: str) -> list[Html]:
+    """Return the straight lines that join points; a point is a share of the width, and pixels from the top."""
+    return [svg_line(*before, *after, kind) for before, after in zip(points, points[1:])]
+
+
+def css_class_and_shape_of_arm(arm: str) -> tuple[str, str]:
+    """Return the CSS class and the shape of an arm; the candidate of a tuning looks like kept settings."""
+    if arm.startswith(schedule.CANDIDATE):
+        return LOOKS[schedule.KEPT]
+    return LOOKS.get(arm, OTHER_LOOK)
+
+
+def look_of_curve(name: str) -> tuple[str, str]:
+    """Return the CSS class and the shape of a curve; curves that are no arms have the looks of stock and tuned."""
+    return LOOKS_OF_CURVES.get(name) or css_class_and_shape_of_arm(name)
+
+
+def svg_legend(meanings: Mapping[str, str]) -> Html:
+    """Return the legend of arms with their meanings; arms that look the same share the entry of the first of them."""
     entries: dict[tuple[str, str], str] = {}
-    for arm in arms:
-        look = css_class_and_shape_of_arm(arm, is_only_arm)
-        entries.setdefault(look, "other arms" if look == OTHER_LOOK else arm)
+    for arm, meaning in meanings.items():
+        look = look_of_curve(arm)
+        entries.setdefault(look, "other arms" if look == OTHER_LOOK else f"{arm}{f': {meaning}' if meaning else ''}")
     return element("p", *(_legend_entry(*look, name) for look, name in entries.items()), class_="legend")
 
 

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import document_shape, run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 
@@ -29,13 +29,55 @@ TOKENS = 96
 def fingerprint() -> dict[str, Any]:
     """Return a fingerprint of which nothing is known."""
     known: dict[str, Any] = {"arguments": [], "settings": {}}
-    return {name: known.get(name) for name in run_document.FINGERPRINT}
+    return {name: known.get(name) for name in document_shape.FINGERPRINT}
 
 
 def witness(**other: Any) -> dict[str, Any]:
     """Return what the witnesses of a quiet host say."""
-    quiet: dict[str, Any] = {"others": 0.0, "steal": 0.0, "freq_mhz": None, "watts": None, "pages_by_node": {}}
-    return {**quiet, "huge_kb": None, "settings_sha256": None, **other}
+    quiet: dict[str, Any] = {"others": 0.0, "steal": 0.0, "freq_mhz": None, "pages_by_node": {}}
+    energy: dict[str, Any] = {"joules": None, "seconds": None, "tokens": None, "power_source": None, "busiest": []}
+    return {**quiet, **energy, "settings_sha256": None, **other}
+
+
+def sample(where: Mapping[str, Any], rate: float, prompt_rate: float, streams: int = 1, **other: Any) -> dict[str, Any]:
+    """Return a sample at a rate of tokens per millisecond of all streams together, and a rate of reading prompts.
+
+    With several streams the rate is end to end, and nothing but the reading of prompts takes from it.
+    """
+    prompt_ms = 512 / prompt_rate
+    data: dict[str, Any] = {
+        **where,
+        "kind": "prose",
+        "streams": streams,
+        "depth": 0,
+        "turn": 1,
+        "rate": None,
+        "time": None,
+        "prompt": None,
+        "prompt_n": 512,
+        "prompt_ms": prompt_ms,
+        "predicted_n": TOKENS,
+        "predicted_ms": streams * TOKENS / rate,
+        "output_n": TOKENS,
+        "output_ms": TOKENS / rate + (prompt_ms if streams == 1 else 0),
+        "drafted": 0,
+        "accepted": 0,
+        "ttft_ms": None,
+        "ttfts_ms": [],
+        "gaps_ms": [],
+        "text_sha256": "same",
+        "within_slo": None,
+        "witness": witness(),
+        "void": None,
+    }
+    return {**data, **other}
+
+
+def scale_time(changed: dict[str, Any], factor: float) -> None:
+    """Make the generation of a sample take longer by a factor."""
+    longer = changed["predicted_ms"] * (factor - 1) / changed["streams"]
+    changed["predicted_ms"] *= factor
+    changed["output_ms"] += longer
 
 
 def knob(name: str, unit: str = schedule.LIVE) -> dict[str, Any]:
@@ -101,7 +143,7 @@ class Bench:
         luck = self.draw.gauss(0, self.start_noise)
         self.starts += row["restart"]
         for arm in row["arms"]:
-            if not schedule.REPETITIONS[self.unit].restart_every:
+            if not schedule.REPETITIONS[self.unit].shares_start:
                 self.starts += 1
                 luck = self.draw.gauss(0, self.start_noise)
             fresh = self.draw.gauss(0, self.noise)
@@ -118,26 +160,16 @@ class Bench:
             for streams in self.streams:
                 metric = kind if streams == 1 else str(streams)
                 rate = SPEED[kind] / 1000 * streams**0.5
-                sample = {
-                    "round": row["round"],
-                    "arm": arm,
-                    "start": self.starts,
-                    "kind": kind,
-                    "streams": streams,
-                    "prompt_n": 512,
-                    "prompt_ms": 512 / (rate * 10 * math.exp(luck + self.level(arm, "prefill"))),
-                    "predicted_n": TOKENS,
-                    "predicted_ms": TOKENS / (rate * math.exp(luck + self.level(arm, metric))),
-                    "drafted": 0,
-                    "accepted": 0,
-                    "ttft_ms": None,
-                    "gaps_ms": [],
-                    "text_sha256": "same",
-                    "witness": witness(),
-                    "void": None,
-                }
-                self.spoil(sample)
-                self.data["samples"].append(sample)
+                where = {"round": row["round"], "arm": arm, "start": self.starts}
+                measured = sample(
+                    where,
+                    rate * math.exp(luck + self.level(arm, metric)),
+                    rate * 10 * math.exp(luck + self.level(arm, "prefill")),
+                    streams,
+                    kind=kind,
+                )
+                self.spoil(measured)
+                self.data["samples"].append(measured)
 
     def ablate(self, most: int, every: int = 1) -> Judgement:
         """Measure rounds until all is decided or there are ``most``; look after each of ``every`` rounds."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, progress, run
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory import instance_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import run
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory import bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import meter
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import measuring_run
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items, metrics
 
 from . import ggufs
 from .instances import Instances
@@ -52,6 +53,11 @@ class Measured(Instances):
         self.others = 0.0
         #: Whether the connection ends in the middle of the answer.
         self.cut_off = False
+        #: The largest number of tokens of a slot, None where the server does not say it, and whether the server keeps
+        #: the beginning of a prompt.
+        self.slot_context: int | None = None
+        self.keeps_prefix = True
+        self._last_prompt: Any = ""
         self.set_aside: list[set[int]] = []
         self._lock = threading.Lock()
         self.model = str(root / "model.gguf")
@@ -66,7 +72,9 @@ class Measured(Instances):
     def put(self) -> None:
         """Have the kernel count what was used so far."""
         ticks = round(100 * (5000 + self.used + self.others))
-        self.service.tree.put("/proc/stat", f"cpu  {ticks} 0 100 9000 7 2 3 10 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0")
+        self.service.tree.put(
+            "/proc/stat", f"cpu  {ticks} 0 100 9000 7 2 3 10 0 0\ncpu0 {ticks} 0 100 9000 7 2 3 10 0 0"
+        )
         self.service.tree.put("/proc/vmstat", "pgfault 9\npswpin 5\npswpout 2")
         self.service.tree.put(f"{UNIT}/cpu.stat", f"usage_usec {int(self.used * 1e6)}\nuser_usec 5\nsystem_usec 5")
 
@@ -79,10 +87,14 @@ class Measured(Instances):
         if request.path == "/completion":
             self._complete(request)
             return
+        if request.path == "/tokenize":
+            body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+            say(request, 200, json.dumps({"tokens": list(range(len(body["content"]) // 5))}).encode())
+            return
         metrics = "".join(f"llamacpp:{name} {value}\n" for name, value in self.counters.items())
         said = {
             "/health": json.dumps({"status": "ok"}),
-            "/slots": json.dumps([{"id": number} for number in range(self.slots)]),
+            "/slots": json.dumps([{"id": number, "n_ctx": self.slot_context} for number in range(self.slots)]),
             "/props": json.dumps({"build_info": "b11434"}),
             "/metrics": metrics,
         }
@@ -90,19 +102,31 @@ class Measured(Instances):
 
     def _complete(self, request: BaseHTTPRequestHandler) -> None:
         body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
-        tokens = body["n_predict"]
+        tokens, cached = body["n_predict"], 0
+        # A context of tokens comes before a text, and a second turn begins with the first one.
+        prompt, context = body["prompt"], 0
+        if isinstance(prompt, list):
+            context = len(prompt) - 1
         with self._lock:
             self.asked.append(body)
             self.before_answer(len(self.asked))
-            self.counters["prompt_tokens_total"] += PROMPT
+            if body["cache_prompt"] and self.keeps_prefix:
+                last = self._last_prompt
+                if context:
+                    cached = context if isinstance(last, list) and last[:context] == prompt[:context] else 0
+                else:
+                    cached = PROMPT if isinstance(last, str) and prompt.startswith(last) else 0
+            self._last_prompt = prompt
+            read = PROMPT + context - (cached if context else 0)
+            self.counters["prompt_tokens_total"] += read
             self.counters["tokens_predicted_total"] += tokens
             # So much that the time of the test itself, which is taken off, is nothing beside it.
             self.used += 10_000
             self.put()
         timings = {
-            "cache_n": 0,
-            "prompt_n": PROMPT,
-            "prompt_ms": PROMPT_MS,
+            "cache_n": cached,
+            "prompt_n": read,
+            "prompt_ms": PROMPT_MS * read / PROMPT,
             "predicted_n": tokens,
             "predicted_ms": TOKEN_MS * tokens,
             "draft_n": self.drafted,
@@ -125,13 +149,14 @@ def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     here = Measured(root)
     patch.setattr(instance_items, "read_unit_properties", here.show)
     patch.setattr(run, "FOLDER", str(root / "benchmarks"))
-    patch.setattr(benchmark.metrics, "BENCHMARK_SHARES", str(root / "measured.json"))
-    patch.setattr(progress, "FILE", str(root / "run/benchmark"))
-    patch.setattr(progress, "LOCK", str(root / "run/benchmark.lock"))
-    patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))
-    patch.setattr(meter.os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
+    patch.setattr(metrics, "BENCHMARK_SHARES", str(root / "measured.json"))
+    patch.setattr(measuring_run, "STEP", str(root / "run/benchmark"))
+    patch.setattr(measuring_run, "LOCK", str(root / "run/benchmark.lock"))
+    patch.setattr(measuring_run, "ASKED", str(root / "run/benchmark.asked"))
+    patch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+    patch.setattr(os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
     patch.setattr(
-        instance_memory.bandwidths,
+        bandwidth,
         "measure_bandwidth",
         lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader"),
     )

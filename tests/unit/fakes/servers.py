@@ -14,6 +14,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
+class BacklogServer(ThreadingHTTPServer):
+    """A server on which many connections may wait at once, as on a machine that is busy with something else."""
+
+    request_queue_size = 128
+
+
 class Server:
     """A server, its URL, and the requests that it got: the method, the path and the headers of each."""
 
@@ -35,7 +41,7 @@ class Server:
             def log_message(self, *args: object) -> None:
                 """Log nothing: the server above records the requests."""
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.http = BacklogServer(("127.0.0.1", port), Handler)
         self.http.daemon_threads = True
 
     @property

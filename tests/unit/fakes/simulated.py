@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import round_runner
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import restore_guard, round_runner
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
-from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import witness
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import apply_stored
+from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import sample, witness
 
 
 class Simulated:
@@ -44,10 +45,8 @@ class Simulated:
         """Have all runs measured here."""
         patch.setattr(round_runner, "ArmSwitch", self._switch)
         patch.setattr(round_runner, "Meter", lambda *dummy: self)
-        patch.setattr(
-            round_runner.restore_guard, "start_restore_guard", lambda store, fs, unit: self.begun.append(unit)
-        )
-        patch.setattr(round_runner.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self._settle())
+        patch.setattr(restore_guard, "start_restore_guard", lambda store, fs, unit: self.begun.append(unit))
+        patch.setattr(apply_stored, "end_trial_and_apply_stored", lambda store, fs: self._settle())
 
     def _settle(self) -> Simulated:
         self.put_back += 1
@@ -97,11 +96,7 @@ class Simulated:
         samples = []
         for dummy in range(requests):
             rate = 0.02 * math.exp(self.level(self.arm) + self.draw.gauss(0, self.noise))
-            counted = {"prompt_n": 512, "prompt_ms": 2560, "predicted_n": 96, "predicted_ms": 96 / rate, "accepted": 0}
-            told = {"ttft_ms": None, "gaps_ms": [], "text_sha256": "same", "void": self.void}
             proof = witness(settings_sha256=settings)
             guessed = self.guessing.get(where["arm"], 0)
-            samples.append(
-                {**where, "kind": "prose", "streams": 1, **counted, **told, "drafted": guessed, "witness": proof}
-            )
+            samples.append(sample(where, rate, 0.2, drafted=guessed, void=self.void, witness=proof))
         return samples, self.void or ""

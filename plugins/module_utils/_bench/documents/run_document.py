@@ -3,8 +3,8 @@
 
 """The run document: one JSON file with the plan, every raw sample, and the fingerprint of the host.
 
-``DOCUMENT_SHAPE`` is its schema, and describes each field. Times are milliseconds, memory is in kB, shares are from 0
-to 1. A document has no verdicts: _bench/verdicts/setting_verdicts.py computes verdicts from the samples on any machine.
+document_shape.py has its schema, and describes each field. A document has no verdicts:
+_bench/verdicts/setting_verdicts.py computes verdicts from the samples on any machine.
 
 A run only adds to its document and never changes written parts, so that nobody can drop unwelcome samples.
 """
@@ -12,141 +12,31 @@ A run only adds to its document and never changes written parts, so that nobody 
 from __future__ import annotations
 
 import json
+import math
+import os
+import zlib
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
-from ..._notation.shape import ANY, Nullable, first_misfit_message, text_choice_shape
+from ..._io.safe_open import open_file
+from ..._notation.shape import first_misfit_message, format_value
+from ..._version import VERSION
 from ..rounds import schedule
-from .value_shapes import AMOUNT, COUNT, DURATION, NAME, NUMBER, SCALAR, SEVERAL, SHARE, TEXT, WHOLE
+from .document_shape import DOCUMENT_SHAPE, MINOR, SCHEMA
+from .upgrade import upgrade_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-SCHEMA = 1
-CLASS = text_choice_shape(*schedule.REPETITIONS)
-#: A result is valid for this fingerprint; a host that differs in any field must be measured again. Null means "not
-#: known".
-FINGERPRINT = {
-    "sku": Nullable(TEXT),
-    "microcode": Nullable(TEXT),
-    "bios": Nullable(TEXT),
-    "kernel": Nullable(TEXT),
-    "cmdline": Nullable(TEXT),
-    "topology": Nullable(TEXT),
-    "uptime_s": Nullable(AMOUNT),
-    "engine_build": Nullable(TEXT),
-    "engine_sha256": Nullable(TEXT),
-    #: Digest of names, sizes and the first MiB of the model's files; reading whole files would take minutes.
-    "model_sha256": Nullable(TEXT),
-    "arguments": [TEXT],
-    "settings": {ANY: Nullable(TEXT)},
-    "prompts_sha256": Nullable(TEXT),
-}
-#: ``class`` is null for the anchor and its twin, which belong to every class. ``without`` is the name of the setting
-#: that the arm removes. ``settings`` are the settings that differ from the anchor. ``arguments`` are the words that the
-#: instance is started without: flags, and variables and settings of its unit with an equals sign. ``options`` are the
-#: options of module llama_server that a candidate changes.
-ARM = {
-    "name": NAME,
-    "class": Nullable(CLASS),
-    "without": Nullable(NAME),
-    "settings": {ANY: Nullable(TEXT)},
-    "arguments": [TEXT],
-    "options": {ANY: SCALAR},
-}
-ROUND = {
-    "round": COUNT,
-    "phase": text_choice_shape(*schedule.PHASES),
-    "class": CLASS,
-    "restart": bool,
-    "arms": [NAME],
-}
-PLAN = {
-    "arms": [ARM],
-    #: Each round is added here before it is measured.
-    "order": [ROUND],
-    #: Probability of any false claim in the whole run; all settings share it.
-    "alpha": SHARE,
-    #: A change of less than this share counts as no effect.
-    "zone": SHARE,
-    "budget_s": Nullable(AMOUNT),
-    #: Candidate -> predicted tokens per second of whole requests, the geometric mean over all kinds.
-    "predicted": {ANY: NUMBER},
-    #: Setting -> why it is not tested, such as that it needs a reboot.
-    "untested": {ANY: TEXT},
-    #: Setting or candidate -> why its arm was rejected.
-    "rejected": {ANY: TEXT},
-}
-#: Activity of the host during a sample. ``others`` is the CPU time of other programs as a share of the CPU time of the
-#: service. ``steal`` is the CPU time that the hypervisor gave to other guests, as a share of the time with work.
-WITNESS = {
-    "others": Nullable(AMOUNT),
-    "steal": Nullable(AMOUNT),
-    "freq_mhz": Nullable(AMOUNT),
-    "watts": Nullable(AMOUNT),
-    "pages_by_node": {ANY: WHOLE},
-    "huge_kb": Nullable(WHOLE),
-    "settings_sha256": Nullable(TEXT),
-    ANY: object,
-}
-#: With one stream ``predicted_ms`` is the generation time of ``predicted_n`` tokens. With several streams it is the
-#: time in which all streams had a pending request, and ``predicted_n`` counts the tokens of all streams in that time.
-#: ``start`` is the number of the server's start, and ``void`` the reason why the sample is discarded. A sample has at
-#: least two tokens, because a single token has no time per token.
-SAMPLE = {
-    "round": COUNT,
-    "arm": NAME,
-    "start": COUNT,
-    "kind": NAME,
-    "streams": COUNT,
-    "prompt_n": WHOLE,
-    "prompt_ms": AMOUNT,
-    "predicted_n": SEVERAL,
-    "predicted_ms": DURATION,
-    "drafted": WHOLE,
-    "accepted": WHOLE,
-    "ttft_ms": Nullable(AMOUNT),
-    "gaps_ms": [AMOUNT],
-    "text_sha256": Nullable(TEXT),
-    "witness": WITNESS,
-    "void": Nullable(TEXT),
-}
-#: ``source`` is the program that measured, "paper" for a data-sheet figure, or "nothing"; GB/s are 10^9 bytes.
-BANDWIDTH = {
-    "scope": NAME,
-    "cpus": TEXT,
-    "nodes": TEXT,
-    "gbps": Nullable(AMOUNT),
-    "source": text_choice_shape("likwid-bench", "reader", "paper", "nothing"),
-}
-#: The bytes that a step with one stream reads, by kind of memory. ``context`` is the number of tokens before the step,
-#: and ``guessed`` is the number of drafted tokens in the step.
-STEP = {"kind": NAME, "context": WHOLE, "guessed": AMOUNT, "parts": {ANY: AMOUNT}}
-DOCUMENT_SHAPE = {
-    "schema": WHOLE,
-    "id": NAME,
-    "instance": NAME,
-    "started": TEXT,
-    "ended": Nullable(TEXT),
-    "seed": WHOLE,
-    "fingerprint": FINGERPRINT,
-    "plan": PLAN,
-    "samples": [SAMPLE],
-    "bandwidth": [BANDWIDTH],
-    #: Bytes of the L3 caches of the instance's CPUs.
-    "cache": WHOLE,
-    "steps": [STEP],
-    #: Sentences on how to read the results.
-    "remarks": [TEXT],
-    #: Whether all settings at the end equal those at the beginning; null before the end.
-    "restored": Nullable(bool),
-}
 #: Fields that are set once, and fields that may grow; no other field changes after the first writing.
 SET_ONCE = ("ended", "restored")
 GROWING = ("samples", "bandwidth", "steps", "remarks")
-GROWING_PLAN = ("arms", "order", "predicted", "untested", "rejected")
+GROWING_PLAN = ("arms", "order", "predicted", "untested", "rejected", "costs")
+#: The largest size in bytes of the text of a document that is loaded, and the first bytes of a compressed file.
+LARGEST_FILE = 1 << 30
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 def new_run_document(
@@ -160,10 +50,13 @@ def new_run_document(
     **plan: Any,
 ) -> dict[str, Any]:
     """Return the document of a run without samples; ``plan`` overrides the default values of the plan."""
-    defaults: dict[str, Any] = {"alpha": 0.05, "zone": 0.01, "budget_s": None}
-    defaults.update({"predicted": {}, "untested": {}, "rejected": {}})
+    defaults: dict[str, Any] = {"alpha": 0.05, "zone": 0.02, "budget_s": None}
+    defaults.update(objective="latency", objectives=["latency"], slo=None, costs={})
+    defaults.update(predicted={}, untested={}, rejected={})
     return {
         "schema": SCHEMA,
+        "minor": MINOR,
+        "collection": VERSION,
         "id": identity,
         "instance": instance,
         "started": started,
@@ -181,17 +74,31 @@ def new_run_document(
 
 
 def validate_document(document: Any) -> dict[str, Any]:
-    """Return the document; BadRequest, with the first fault, where it does not fit the schema or contradicts itself."""
-    if isinstance(document, dict) and document.get("schema", SCHEMA) != SCHEMA:
-        raise BadRequest(
-            f"the schema is {document['schema']!r}, and this version of the collection reads {SCHEMA} only; use the "
-            "version that made the run"
-        )
-    message = first_misfit_message(document, DOCUMENT_SHAPE) or _contradiction_message(document)
+    """Return the document in the present schema; BadRequest, with the first fault, where it is invalid.
+
+    A document is invalid where it does not fit its schema or contradicts itself. Additional keys are valid in a
+    document of a newer minor version.
+    """
+    if isinstance(document, dict) and document.get("schema", SCHEMA) not in (1, SCHEMA):
+        raise BadRequest(_unknown_schema_message(document))
+    document = upgrade_document(document)
+    is_newer = isinstance(document, dict) and isinstance(document.get("minor"), int) and document["minor"] > MINOR
+    message = first_misfit_message(document, DOCUMENT_SHAPE, more_keys=is_newer) or _contradiction_message(document)
     if message:
         raise BadRequest(f"{message}; take the file as the run wrote it")
     valid: dict[str, Any] = document
     return valid
+
+
+def _unknown_schema_message(document: Mapping[str, Any]) -> str:
+    version = document.get("collection")
+    reader = "the version that made the run"
+    if isinstance(version, str) and version.isascii() and version.isprintable():
+        reader = f"version {version} of the collection or a newer one"
+    return (
+        f"the schema is {format_value(document['schema'])}, and this version of the collection reads 1 to {SCHEMA} "
+        f"only; use {reader}"
+    )
 
 
 def _contradiction_message(document: Mapping[str, Any]) -> str:
@@ -229,20 +136,25 @@ def _contradiction_message(document: Mapping[str, Any]) -> str:
         number, arm = sample["round"], sample["arm"]
         if number > len(plan["order"]) or arm not in plan["order"][number - 1]["arms"]:
             return f"samples[{at}] is of {arm} in round {number}, and plan.order has no such arm there"
-        if sample["accepted"] > sample["drafted"] or sample["accepted"] >= sample["predicted_n"]:
+        if sample["accepted"] > sample["drafted"] or sample["accepted"] >= (sample["predicted_n"] or math.inf):
             return f"samples[{at}].accepted is {sample['accepted']}, more than were drafted or than leaves one step"
     return ""
 
 
 def _has_valid_arm_name(arm: Mapping[str, Any]) -> bool:
     if arm["without"] is not None:
-        return bool(arm["name"] == schedule.removal_arm_name(arm["without"]))
-    return arm["name"] in schedule.FIXED_ARMS or schedule.is_candidate(arm)
+        return bool(arm["name"] == schedule.removal_arm_name(arm["without"]) and arm["removed"] == [arm["without"]])
+    if arm["name"] in schedule.FIXED_ARMS or arm["name"].startswith(schedule.SCREEN):
+        return True
+    return schedule.is_candidate(arm) or schedule.is_variant(arm)
 
 
 def load_document(path: str) -> dict[str, Any]:
-    """Return the document in a file; BadRequest, with the path, where the file is missing or invalid."""
-    text = textfile.read_text(path)
+    """Return the document in a file, which may be compressed by gzip; BadRequest, with the path, where it is invalid.
+
+    A document of schema 1 is returned in the present schema.
+    """
+    text = _read_text_or_gzip(path)
     if text is None:
         raise BadRequest(f"There is no {path}; name the JSON file of a run.")
     try:
@@ -253,10 +165,27 @@ def load_document(path: str) -> dict[str, Any]:
         raise BadRequest(f"{path} is no JSON ({error}); take the file as the run wrote it.") from None
 
 
+def _read_text_or_gzip(path: str) -> str | None:
+    """Return the text of a file, decompressed where it begins as a gzip file; None where it does not exist."""
+    try:
+        with open(open_file(path), "rb") as file:
+            data = file.read()
+        if data.startswith(GZIP_MAGIC):
+            # wbits 31 is the format of gzip.
+            data = zlib.decompressobj(31).decompress(data, LARGEST_FILE)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}.") from None
+    except zlib.error as error:
+        raise BadRequest(f"{path} cannot be decompressed ({error}): copy the file again.") from None
+    return data.decode("utf-8", "surrogateescape")
+
+
 def save_document(path: str, document: Mapping[str, Any]) -> None:
     """Write a document to disk; TuningError where it would change what the file holds already."""
     data = validate_document(dict(document))
-    if textfile.read_text(path) is not None:
+    if os.path.lexists(path):
         changed = _first_changed_part(load_document(path), data)
         if changed:
             raise TuningError(

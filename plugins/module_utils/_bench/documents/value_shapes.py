@@ -31,6 +31,7 @@ WHOLE, COUNT, SEVERAL = whole_number_shape(0), whole_number_shape(1), whole_numb
 AMOUNT = Leaf("a number from 0 up", lambda value: _is_bounded_number(value) and value >= 0)
 DURATION = Leaf("milliseconds above 0", lambda value: _is_bounded_number(value) and value >= SHORTEST)
 SHARE = Leaf("a number between 0 and 1", lambda value: _is_bounded_number(value) and 0 < value < 1)
+PORTION = Leaf("a number from 0 to 1", lambda value: _is_bounded_number(value) and 0 <= value <= 1)
 NUMBER = Leaf("a number", _is_bounded_number)
 SCALAR = Leaf("a number or a text in one line", lambda value: _is_bounded_number(value) or _is_printable_text(value))
 TEXT = Leaf("a text in one line", _is_printable_text)

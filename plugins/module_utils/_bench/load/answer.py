@@ -16,12 +16,13 @@ from contextlib import closing
 from statistics import median
 
 from ..._errors import TuningError
+from ..._notation.numbers import format_utc_time
 from ..._serving.hooks import event_stream
 from .completion_api import LLAMA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Union
 
     from .completion_api import LlamaCompletions, VllmCompletions
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     Api = Union[LlamaCompletions, VllmCompletions]
     #: A record of the run document.
     Sample = dict[str, Any]
+    #: The limits ``first_ms`` and ``per_token_ms`` of a request that counts as good.
+    Slo = Mapping[str, float]
 
 #: Default timeout of an answer in seconds.
 ANSWER_TIMEOUT = 600.0
@@ -38,7 +41,10 @@ SAMPLE_PLACE_KEYS = ("round", "arm", "start")
 
 
 class Server:
-    """A server: URL, API key, completion API, timeout of an answer in seconds, and the clock that measures."""
+    """A server: URL, API key, completion API, timeout of an answer in seconds, and the clock that measures.
+
+    ``report_answer`` is called after each answer, by the thread that received it.
+    """
 
     def __init__(
         self,
@@ -53,6 +59,7 @@ class Server:
         self.key = key
         self.answer_timeout = answer_timeout
         self.clock = clock
+        self.report_answer: Callable[[Answer], None] = lambda answer: None
 
 
 class Answer:
@@ -60,7 +67,8 @@ class Answer:
 
     ``begun``, ``chunks`` and ``ended`` are seconds of the clock: when the request was sent, when each piece of text
     arrived, and when the answer ended. ``timings`` has token counts (``_n``) and milliseconds (``_ms``), measured by
-    the server, or by the client where the server reports no times.
+    the server, or by the client where the server reports no times. ``time`` is the UTC time at which the request was
+    sent, as text.
     """
 
     def __init__(
@@ -71,8 +79,10 @@ class Answer:
         ended: float,
         timings: Mapping[str, float],
         text: str = "",
+        time: str | None = None,
     ) -> None:
         self.prompt = prompt
+        self.time = time
         self.begun = begun
         self.chunks = chunks
         self.ended = ended
@@ -110,6 +120,11 @@ class Answer:
         return [1000 * (after - before) for before, after in zip(self.chunks, self.chunks[1:])]
 
     @property
+    def cached_tokens(self) -> int:
+        """The number of tokens of the prompt that the server took from its prefix cache."""
+        return round(self.timings.get("cache_n", 0))
+
+    @property
     def tpot_ms(self) -> float:
         """Time per output token in milliseconds: the mean over all tokens after the first."""
         return 1000 * (self.chunks[-1] - self.chunks[0]) / (self.generated_tokens - 1)
@@ -122,6 +137,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     chunks: list[float] = []
     texts: list[str] = []
     final: Mapping[str, Any] = {}
+    sent = format_utc_time()
     begun = clock.monotonic()
     end = begun + server.answer_timeout
     try:
@@ -144,18 +160,43 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     reason = _unmeasurable_answer_reason(api, prompt, timings, chunks)
     if reason:
         raise TuningError(f"{server.url}{api.path} {reason}.")
-    return Answer(prompt, begun, chunks, ended, timings, "".join(texts))
+    answer = Answer(prompt, begun, chunks, ended, timings, "".join(texts), sent)
+    server.report_answer(answer)
+    return answer
 
 
 def build_one_stream_sample(
-    answer: Answer, place: Mapping[str, Any], witness: Mapping[str, Any], discard_reason: str | None = None
+    answer: Answer,
+    place: Mapping[str, Any],
+    witness: Mapping[str, Any],
+    discard_reason: str | None = None,
+    slo: Slo | None = None,
+    **fields: Any,
 ) -> Sample:
     """Return the record of an answer with one stream for the run document, with a digest instead of the text.
 
-    ``place`` has the round, the arm, and the number of the server's start.
+    ``place`` has the round, the arm, and the number of the server's start. ``fields`` replace computed fields.
     """
-    digest = hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest()
-    return combine_answers_to_sample([answer], place, witness, discard_reason, text_sha256=digest)
+    return combine_answers_to_sample(
+        [answer],
+        place,
+        witness,
+        discard_reason,
+        slo,
+        **{
+            "prompt": answer.prompt.digest,
+            "output_n": answer.generated_tokens,
+            "output_ms": 1000 * (answer.ended - answer.begun),
+            "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
+            **fields,
+        },
+    )
+
+
+def share_within_slo(answers: Sequence[Answer], slo: Slo) -> float:
+    """Return the share of answers whose first text and whose later tokens came within the limits."""
+    within = [answer.ttft_ms <= slo["first_ms"] and answer.tpot_ms <= slo["per_token_ms"] for answer in answers]
+    return sum(within) / len(within)
 
 
 def combine_answers_to_sample(
@@ -163,22 +204,36 @@ def combine_answers_to_sample(
     place: Mapping[str, Any],
     witness: Mapping[str, Any],
     discard_reason: str | None = None,
+    slo: Slo | None = None,
     **fields: Any,
 ) -> Sample:
-    """Return one record of answers to one kind of prompts for the run document; ``fields`` replace computed fields."""
+    """Return one record of answers to one kind of prompts for the run document; ``fields`` replace default values.
+
+    The default values leave the end-to-end output, ``output_n`` and ``output_ms``, to the caller.
+    """
+    ttfts = [answer.ttft_ms for answer in answers]
     return {
         **{name: place[name] for name in SAMPLE_PLACE_KEYS},
         "kind": answers[0].prompt.kind,
         "streams": 1,
+        "depth": 0,
+        "turn": 1,
+        "rate": None,
+        "time": min((answer.time for answer in answers if answer.time), default=None),
+        "prompt": None,
         "prompt_n": sum(round(answer.timings["prompt_n"]) for answer in answers),
         "prompt_ms": sum(answer.timings["prompt_ms"] for answer in answers),
         "predicted_n": sum(answer.generated_tokens for answer in answers),
         "predicted_ms": sum(answer.timings["predicted_ms"] for answer in answers),
+        "output_n": None,
+        "output_ms": None,
         "drafted": sum(answer.drafted_tokens for answer in answers),
         "accepted": sum(answer.accepted_tokens for answer in answers),
-        "ttft_ms": round(median(answer.ttft_ms for answer in answers), 3),
+        "ttft_ms": round(median(ttfts), 3),
+        "ttfts_ms": [round(ttft, 3) for ttft in ttfts],
         "gaps_ms": [round(gap, 3) for answer in answers for gap in answer.gaps_ms],
         "text_sha256": None,
+        "within_slo": None if slo is None else share_within_slo(answers, slo),
         "witness": dict(witness),
         "void": discard_reason,
         **fields,
@@ -208,7 +263,7 @@ def _unmeasurable_answer_reason(api: Api, prompt: Prompt, timings: Mapping[str, 
     if missing:
         return api.missing_timing_message(missing[0])
     cached = round(timings["cache_n"])
-    if cached:
+    if cached and not prompt.reuses_prefix:
         return (
             f"took {cached} tokens of the prompt from its cache, which the request forbids, so that reading the prompt "
             "was not measured: remove the flags of the prefix cache from the arguments of the server"

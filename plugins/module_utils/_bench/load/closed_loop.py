@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .answer import Answer, Sample, Server
+    from .answer import Answer, Sample, Server, Slo
     from .prompts import Prompt
 
 #: Requests of a stream. The first and the last one are mostly only partly in the window, so there must be more.
@@ -66,21 +66,26 @@ class BusyWindow:
             )
 
     def to_sample(
-        self, place: Mapping[str, Any], witness: Mapping[str, Any], discard_reason: str | None = None
+        self,
+        place: Mapping[str, Any],
+        witness: Mapping[str, Any],
+        discard_reason: str | None = None,
+        slo: Slo | None = None,
     ) -> Sample:
         """Return the record of the window for the run document, as ``build_one_stream_sample`` does for one stream.
 
-        ``predicted_n`` over ``predicted_ms`` is the token rate of all streams together in the window. All other fields
-        are of the answers that lie wholly within the window.
+        The output is of all streams together in the window. All other fields are of the answers that lie wholly within
+        the window.
         """
         return combine_answers_to_sample(
             self.answers,
             place,
             witness,
             discard_reason,
+            slo,
             streams=self.streams,
-            predicted_n=round(self.tokens),
-            predicted_ms=1000 * (self.end - self.begin),
+            output_n=round(self.tokens),
+            output_ms=1000 * (self.end - self.begin),
         )
 
     def _tokens_in_window(self, answer: Answer) -> float:

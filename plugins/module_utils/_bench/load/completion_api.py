@@ -45,11 +45,16 @@ class LlamaCompletions:
     counter_delay = 0.0
     #: Timings without which an answer cannot be measured.
     required_timings = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
+    #: Whether a request can decide to take the beginning of its prompt from the prefix cache.
+    can_reuse_prefix = True
 
     def request_body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the request for an answer of exactly ``prompt.tokens`` tokens, without prefix cache."""
+        """Return the request for an answer of exactly ``prompt.tokens`` tokens, by default without prefix cache."""
         # Timings with each token would cost time that real requests do not take.
-        return {**Question(prompt.text, prompt.tokens).to_completion_request(), "timings_per_token": False}
+        body = {**Question(prompt.text, prompt.tokens).to_completion_request(), "timings_per_token": False}
+        if prompt.reuses_prefix:
+            body["cache_prompt"] = True
+        return {**body, "prompt": [*prompt.context, prompt.text]} if prompt.context else body
 
     def event_text(self, event: Event) -> str:
         """Return the text of a streamed event."""
@@ -82,6 +87,7 @@ class VllmCompletions:
     # vLLM counts the tokens of a step after it has sent the tokens.
     counter_delay = 2.0
     required_timings = LlamaCompletions.required_timings
+    can_reuse_prefix = False
 
     def __init__(self, model: str) -> None:
         self.model = model

@@ -14,29 +14,22 @@ from ..._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..._models.memory_traffic import StepTraffic
     from .bandwidth import Bandwidth
-
-#: The usual range of the bytes that the hardware counted, as a share of the computed bytes. Below the range, caches
-#: serve some bytes; above the range, pages are read more than once.
-COUNTED_SHARE_RANGE = (0.9, 1.15)
 
 
 class Ceiling:
     """The time of a step compared with its memory time, in milliseconds; ``memory_time_share`` is memory time over step
     time.
 
-    ``memory_ms``, ``rest_ms`` and ``memory_time_share`` are None for an unknown bandwidth. ``predicted_ms`` is the
-    prediction of the cost model, or None. ``problem`` is a sentence where the figures cannot be right, and ``remarks``
-    are sentences on how to read the figures.
+    ``memory_ms`` and ``memory_time_share`` are None for an unknown bandwidth. ``problem`` is a sentence where the
+    figures cannot be right, and ``remarks`` are sentences on how to read the figures.
     """
 
-    def __init__(self, traffic: StepTraffic, bandwidth: Bandwidth, step_ms: float, predicted_ms: float | None) -> None:
-        self.bytes = traffic.total_bytes
+    def __init__(self, step_bytes: float, bandwidth: Bandwidth, step_ms: float) -> None:
+        self.bytes = step_bytes
         self.gbps = bandwidth.gbps
         self.measured = bandwidth.measured
         self.step_ms = step_ms
-        self.predicted_ms = predicted_ms
         self.memory_ms = None if self.gbps is None else self.bytes / self.gbps / 1e6
         self.problem = ""
         self.remarks: list[str] = []
@@ -46,49 +39,15 @@ class Ceiling:
         """Memory time over step time."""
         return None if self.memory_ms is None else self.memory_ms / self.step_ms
 
-    @property
-    def rest_ms(self) -> float | None:
-        """Step time minus memory time, in milliseconds."""
-        return None if self.memory_ms is None else self.step_ms - self.memory_ms
 
-    @property
-    def prediction_error(self) -> float | None:
-        """The relative error of the prediction: 0.1 for a step that took ten percent longer than predicted."""
-        return None if self.predicted_ms is None else self.step_ms / self.predicted_ms - 1
-
-    def to_dict(self) -> dict[str, object]:
-        """Return all figures as plain data for the page of a run."""
-        return {
-            "bytes": round(self.bytes),
-            "gbps": self.gbps,
-            "measured": self.measured,
-            "step_ms": self.step_ms,
-            "memory_ms": self.memory_ms,
-            "rest_ms": self.rest_ms,
-            "ratio": self.memory_time_share,
-            "predicted_ms": self.predicted_ms,
-            "error": self.prediction_error,
-            "problem": self.problem,
-            "remarks": self.remarks,
-        }
-
-
-def compare_step_with_memory_time(
-    traffic: StepTraffic,
-    bandwidth: Bandwidth,
-    step_ms: float,
-    cache: int,
-    predicted_ms: float | None = None,
-    counted: float | None = None,
-) -> Ceiling:
+def compare_step_with_memory_time(step_bytes: float, bandwidth: Bandwidth, step_ms: float, cache: int) -> Ceiling:
     """Compare a step of ``step_ms`` milliseconds with its memory time; BadRequest for a step that took no time.
 
-    ``cache`` is the size of the L3 caches of the instance's CPUs, in bytes. ``counted`` are the bytes of a step by
-    hardware counters, None without counters.
+    ``step_bytes`` are the bytes that the step reads, and ``cache`` is the size of the L3 caches of the instance's CPUs.
     """
     if step_ms <= 0:
-        raise BadRequest(f"A step of {step_ms} ms cannot be held against the memory; measure it again.")
-    ceiling = Ceiling(traffic, bandwidth, step_ms, predicted_ms)
+        raise BadRequest(f"A step of {step_ms} ms cannot be compared with the memory; measure it again.")
+    ceiling = Ceiling(step_bytes, bandwidth, step_ms)
     ratio, size, caches = ceiling.memory_time_share, format_bytes_short(round(ceiling.bytes)), format_bytes_short(cache)
     fits = ceiling.bytes <= cache
     if ratio is None:
@@ -101,8 +60,6 @@ def compare_step_with_memory_time(
         )
     if ratio is not None and ratio > 1:
         ceiling.problem = _faster_than_memory_message(ceiling, size, caches, fits)
-    if counted is not None:
-        ceiling.remarks += _counted_bytes_remarks(counted / ceiling.bytes)
     return ceiling
 
 
@@ -116,15 +73,3 @@ def _faster_than_memory_message(ceiling: Ceiling, size: str, caches: str, fits: 
         f"{above}: the bytes or the bandwidth are wrong, and the {caches} of L3 cache do not hold the model. "
         f"Compare the bytes with what gguf_info says of the file that is served, and {which}."
     )
-
-
-def _counted_bytes_remarks(counted_share: float) -> list[str]:
-    low, high = COUNTED_SHARE_RANGE
-    if counted_share < low:
-        return [f"The hardware counted {counted_share:.2f} of the computed bytes: caches serve the rest."]
-    if counted_share > high:
-        return [
-            f"The hardware counted {counted_share:.2f} of the computed bytes: pages are read again, or other programs "
-            "read too."
-        ]
-    return []

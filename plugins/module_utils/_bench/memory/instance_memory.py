@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from ..._errors import TuningError
 from ..._models import model as gguf_model
-from ..._models.memory_traffic import DraftModel, StepTraffic, compute_step_traffic
+from ..._models.known_architectures import unknown_architecture_remark
+from ..._models.memory_traffic import DraftModel, compute_step_traffic
+from ..._models.token_cost import DEFAULT_MLA, ModelLayers
+from ..._notation.numbers import parse_whole_number
+from ..._serving.llama_cpp.capabilities import IK
 from ..rounds import schedule
 from ..statistics import figures
 from . import bandwidth as bandwidths
@@ -20,13 +24,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..._host.topology import Topology
+    from ..._models.model import Model
     from ..load.answer import Sample
     from ..target.measured_instance import MeasuredInstance
+
+    #: The kind of prompts, the number of streams and the depth of the context.
+    StepKey = tuple[str, int, int]
 
 #: Bytes that must stay free while the bandwidth is measured.
 FREE_BYTES = 2 << 30
 #: The scope, in the run document, of a bandwidth of all CPUs and nodes of an instance.
 INSTANCE = "instance"
+#: Tokens of the context of a step whose bytes are predicted before any measurement.
+PREDICTED_CONTEXT = 250
 #: The arms in which an instance runs as planned.
 AS_PLANNED = (*schedule.ANCHORS, schedule.AGAIN)
 
@@ -67,9 +78,10 @@ def bandwidth_to_run_record(bandwidth: Bandwidth) -> dict[str, Any]:
 
 
 def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Return for each kind the bytes that a mean step with one stream reads; none where the header lacks facts.
+    """Return the bytes that a mean step reads, for each kind, number of streams and depth.
 
-    TuningError where a model file cannot be read.
+    None are returned where the header of the model lacks facts. A step has at most as many streams as the instance has
+    slots. TuningError where a model file cannot be read.
     """
     file = target.gguf_model_path()
     if file is None:
@@ -77,44 +89,81 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
     model = gguf_model.read_model(file)
     drafting = target.process_argument_value("--model-draft", "-md", "--spec-draft-model")
     draft = gguf_model.read_model(drafting) if drafting else None
-    types = (
-        target.process_argument_value("--cache-type-k", "-ctk") or "f16",
-        target.process_argument_value("--cache-type-v", "-ctv") or "f16",
-    )
+    types, mla = _cache_types(target), _mla_method(target, model)
     rows = []
-    for kind, of_kind in _one_stream_samples_by_kind(samples).items():
-        context = round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in of_kind) / len(of_kind))
-        guessed = sum(sample["drafted"] for sample in of_kind) / figures.count_decoding_steps(of_kind)
+    for (kind, streams, depth), alike in _samples_by_step(samples).items():
+        answers = sum(len(sample["ttfts_ms"]) or 1 for sample in alike)
+        context = depth + round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in alike) / answers)
+        guessed = sum(sample["drafted"] for sample in alike) / figures.count_decoding_steps(alike)
         draft_model = DraftModel(draft, guessed) if draft else None
-        traffic = compute_step_traffic(model, context, types, draft=draft_model, guessed_per_stream=guessed)
+        at_once = min(streams, target.slots)
+        traffic = compute_step_traffic(model, context, types, at_once, draft_model, guessed_per_stream=guessed, mla=mla)
         if traffic is not None:
             parts = {name: round(size) for name, size in traffic.parts.items()}
-            rows.append({"kind": kind, "context": context, "guessed": round(guessed, 3), "parts": parts})
+            step = {"kind": kind, "streams": streams, "depth": depth, "context": context}
+            rows.append({**step, "guessed": round(guessed, 3), "parts": parts})
     return rows
 
 
-def memory_ceilings_by_prompt_kind(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:
-    """Return the mean step of each kind compared with its memory time; empty for an unknown bandwidth."""
+def predict_step_bytes_and_bandwidth(top: Topology, target: MeasuredInstance) -> tuple[float, float] | None:
+    """Return the bytes of a step with a short context, and the bandwidth of the data sheet in GB/s; None if unknown."""
+    model, gbps = target.read_gguf_model(), bandwidths.data_sheet_bandwidth(top, target.cpus, target.nodes).gbps
+    if model is None or not gbps:
+        return None
+    traffic = compute_step_traffic(model, PREDICTED_CONTEXT, _cache_types(target), mla=_mla_method(target, model))
+    return (traffic.total_bytes, gbps) if traffic else None
+
+
+def list_model_remarks(target: MeasuredInstance) -> list[str]:
+    """Return sentences why the bytes of a step may be wrong for the model of an instance."""
+    model = target.read_gguf_model()
+    remark = unknown_architecture_remark(model) if model else ""
+    return [remark] if remark else []
+
+
+def _cache_types(target: MeasuredInstance) -> tuple[str, str]:
+    """Return the types of the keys and of the values in the cache of an instance."""
+    return (
+        target.process_argument_value("--cache-type-k", "-ctk") or "f16",
+        target.process_argument_value("--cache-type-v", "-ctv") or "f16",
+    )
+
+
+def _mla_method(target: MeasuredInstance, model: Model) -> int:
+    """Return the method by which ik_llama.cpp computes with the compressed keys of a model; 0 for another engine."""
+    if not ModelLayers(model).compressed_rank or target.find_engine() != IK:
+        return 0
+    method = parse_whole_number(target.process_argument_value("--mla-use", "-mla"))
+    return DEFAULT_MLA if method is None else method
+
+
+def memory_ceilings(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[StepKey, Ceiling]:
+    """Return the mean step of each kind, number of streams and depth compared with its memory time.
+
+    The result is empty for an unknown bandwidth.
+    """
     known = [bandwidth for bandwidth in document["bandwidth"] if bandwidth["scope"] == INSTANCE]
     if not known:
         return {}
     bandwidth = Bandwidth((), (), known[-1]["gbps"], known[-1]["source"])
-    by_kind = _one_stream_samples_by_kind(samples)
+    measured = _samples_by_step(samples)
     ceilings = {}
     for row in document["steps"]:
-        if row["kind"] in by_kind:
-            traffic = StepTraffic(dict(row["parts"]), 0, 1 + row["guessed"])
-            milliseconds = figures.ms_per_step(by_kind[row["kind"]])
-            ceilings[row["kind"]] = compare_step_with_memory_time(traffic, bandwidth, milliseconds, document["cache"])
+        key = (row["kind"], row["streams"], row["depth"])
+        if key in measured:
+            step_bytes = sum(row["parts"].values())
+            milliseconds = figures.ms_per_step(measured[key])
+            ceilings[key] = compare_step_with_memory_time(step_bytes, bandwidth, milliseconds, document["cache"])
     return ceilings
 
 
-def _one_stream_samples_by_kind(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    by_kind: dict[str, list[Sample]] = {}
+def _samples_by_step(samples: Iterable[Sample]) -> dict[StepKey, list[Sample]]:
+    """Return the first turns with decoding times that were not sent at a rate, by what their steps read."""
+    found: dict[StepKey, list[Sample]] = {}
     for sample in samples:
-        if sample["streams"] == 1:
-            by_kind.setdefault(sample["kind"], []).append(sample)
-    return by_kind
+        if sample["predicted_n"] and sample["turn"] == 1 and sample["rate"] is None:
+            found.setdefault((sample["kind"], sample["streams"], sample["depth"]), []).append(sample)
+    return found
 
 
 def unreadable_model_remark(error: TuningError) -> str:

@@ -12,29 +12,43 @@ from __future__ import annotations
 import math
 
 from ..statistics.confidence_interval import mean
+from ..statistics.energy_figures import compute_tokens_per_joule
+from ..statistics.figures import is_plain_sample
 from . import schedule
-from .limits import MAX_ANCHOR_JUMP, MAX_DISCARDED_IN_A_ROW, MAX_OTHER_CPU_SHARE, MAX_STEAL_SHARE
+from .limits import MAX_ANCHOR_JUMP, MAX_DISCARDED_IN_A_ROW, disturbance_messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     #: A metric, a kind of prompts (empty for all kinds), and the number of streams.
     Key = tuple[str, str, int]
     Levels = dict[str, dict[Key, float]]
+    #: A kind of prompts and a prompt of it, None for a prompt that is not known.
+    PromptOfKind = tuple[str, "str | None"]
 
-DECODE, PREFILL, STEPS, PER_STEP, REQUEST = "decode", "prefill", "steps", "tokens per step", "request"
+#: End-to-end output and decoding are of all streams together; all other metrics are of one stream.
+OUTPUT, DECODE, PREFILL, STEPS, PER_STEP = "output", "decode", "prefill", "steps", "tokens per step"
+REQUEST, FIRST_TOKEN, TOKENS_PER_JOULE = "request", "first token", "tokens per joule"
 ONE_STREAM, WHOLE_REQUEST = (DECODE, "", 1), (REQUEST, "", 1)
+#: The metrics that are known for each prompt, with one stream.
+PROMPT_METRICS = (DECODE, REQUEST)
+#: The fields of samples that are added up.
+SUMMED = ("output_n", "output_ms", "prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "accepted")
 
 
 class Round:
     """A measured round; ``discard_reason`` is empty for a round that counts.
 
-    ``levels`` maps arm and metric to the natural logarithm of tokens or steps per millisecond or of tokens per step, so
-    that larger is better. The metric of a whole request is the tokens of the answer per millisecond of the whole
-    request. ``texts`` maps arm and kind to digests of the generated texts with one stream. ``speculating_arms`` are the
-    arms that drafted tokens. ``settings_digests`` maps each arm to the digests of the settings that were read back.
+    ``levels`` maps arm and metric to the natural logarithm of tokens or steps per millisecond, of tokens per step or
+    joule, or of the reciprocal of the milliseconds to the first token, so that larger is better. The metric of a whole
+    request is the tokens of the answer per millisecond of the whole request. ``prompt_levels`` maps arm, metric and
+    prompt to the same with one stream. ``pass_levels`` has the decode rates of each pass of an arm.
+
+    ``starts`` maps each arm to the start of the server that it was measured on. ``texts`` maps arm and prompt to the
+    digests of the generated texts with one stream. ``speculating_arms`` are the arms that drafted tokens.
+    ``settings_digests`` maps each arm to the digests of the settings that were read back.
     """
 
     def __init__(self, planned: Mapping[str, Any]) -> None:
@@ -44,17 +58,23 @@ class Round:
         self.planned_arms: Sequence[str] = planned["arms"]
         self.discard_reason = ""
         self.levels: Levels = {}
-        self.texts: dict[tuple[str, str], set[str | None]] = {}
+        self.prompt_levels: dict[str, dict[tuple[str, PromptOfKind], float]] = {}
+        self.pass_levels: dict[str, list[float]] = {}
+        self.starts: dict[str, int] = {}
+        self.texts: dict[str, dict[PromptOfKind, list[str | None]]] = {}
         self.speculating_arms: set[str] = set()
         self.settings_digests: dict[str, set[str]] = {}
 
 
 def rounds_of_document(document: Mapping[str, Any]) -> list[Round]:
-    """Return the rounds of a validated document that have samples, in their order."""
+    """Return the rounds of a validated document that have samples, in their order.
+
+    Samples with context before their prompt or at a rate of arrivals are not in the levels of a round.
+    """
     samples_by_round: dict[int, list[Mapping[str, Any]]] = {}
     for sample in document["samples"]:
         samples_by_round.setdefault(sample["round"], []).append(sample)
-    cells = {(sample["kind"], sample["streams"]) for sample in document["samples"]}
+    cells = {(sample["kind"], sample["streams"]) for sample in document["samples"] if is_plain_sample(sample)}
     rounds = []
     started: dict[int, tuple[int, str]] = {}
     for planned in document["plan"]["order"]:
@@ -81,33 +101,72 @@ def last_rounds_all_discarded(rounds: Sequence[Round]) -> bool:
 
 def _fill_round_from_samples(measured: Round, samples: Iterable[Mapping[str, Any]]) -> None:
     """Fill in the log rates and digests of a round; requests of an arm with equal kind and streams are one value."""
-    sums: dict[str, dict[tuple[str, int], list[float]]] = {}
+    by_arm: dict[str, list[Mapping[str, Any]]] = {}
     for sample in samples:
-        arm, cell = sample["arm"], (sample["kind"], sample["streams"])
-        total = sums.setdefault(arm, {}).setdefault(cell, [0.0] * 5)
-        for at, name in enumerate(("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "accepted")):
-            total[at] += sample[name]
-        if sample["drafted"]:
+        if is_plain_sample(sample):
+            by_arm.setdefault(sample["arm"], []).append(sample)
+    for arm, of_arm in by_arm.items():
+        measured.starts[arm] = of_arm[0]["start"]
+        measured.levels[arm] = _compute_log_rates(_group_samples(of_arm, lambda s: (s["kind"], s["streams"])))
+        per_joule = compute_tokens_per_joule(of_arm)
+        if per_joule:
+            measured.levels[arm][TOKENS_PER_JOULE, "", 1] = math.log(per_joule)
+        if any(sample["drafted"] for sample in of_arm):
             measured.speculating_arms.add(arm)
-        if sample["streams"] == 1:
-            measured.texts.setdefault((arm, sample["kind"]), set()).add(sample["text_sha256"])
-        if sample["witness"]["settings_sha256"] is not None:
-            measured.settings_digests.setdefault(arm, set()).add(sample["witness"]["settings_sha256"])
-    measured.levels = {arm: _compute_log_rates(cells) for arm, cells in sums.items()}
+        digests = {sample["witness"]["settings_sha256"] for sample in of_arm} - {None}
+        if digests:
+            measured.settings_digests[arm] = digests
+        one_stream = [sample for sample in of_arm if sample["streams"] == 1]
+        _fill_prompts_of_arm(measured, arm, one_stream)
 
 
-def _compute_log_rates(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float]:
+def _fill_prompts_of_arm(measured: Round, arm: str, samples: Sequence[Mapping[str, Any]]) -> None:
+    """Fill in texts, and where prompts are known also the levels of prompts and passes; samples have one stream."""
+    passes: list[list[Mapping[str, Any]]] = []
+    for (kind, prompt), of_prompt in _group_samples(samples, lambda s: (s["kind"], s["prompt"])).items():
+        digests = [sample["text_sha256"] for sample in of_prompt]
+        measured.texts.setdefault(arm, {})[kind, prompt] = digests
+        if prompt is None:
+            continue
+        levels = _compute_one_stream_levels(_sum_samples(of_prompt))
+        for metric in PROMPT_METRICS:
+            measured.prompt_levels.setdefault(arm, {})[metric, (kind, prompt)] = levels[metric]
+        for at, sample in enumerate(of_prompt):
+            passes += [[]] if at == len(passes) else []
+            passes[at].append(sample)
+    if passes:
+        of_kinds = [_group_samples(of_pass, lambda s: s["kind"]).values() for of_pass in passes]
+        measured.pass_levels[arm] = [
+            mean([_compute_one_stream_levels(_sum_samples(of_kind))[DECODE] for of_kind in kinds]) for kinds in of_kinds
+        ]
+
+
+def _group_samples(samples: Iterable[Mapping[str, Any]], group_of: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    groups: dict[Any, list[Any]] = {}
+    for sample in samples:
+        groups.setdefault(group_of(sample), []).append(sample)
+    return groups
+
+
+def _sum_samples(samples: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the sums of the counts and times of samples; the time to first token is their mean, 0 where unknown."""
+    total = {name: math.fsum(sample[name] or 0 for sample in samples) for name in SUMMED}
+    first = [sample["ttft_ms"] for sample in samples]
+    total["ttft_ms"] = 0.0 if None in first else mean(first)
+    return total
+
+
+def _compute_log_rates(cells: Mapping[tuple[str, int], Sequence[Mapping[str, Any]]]) -> dict[Key, float]:
     """Return the log rates of an arm in a round by metric, for each kind and as the mean over all kinds."""
     levels: dict[Key, float] = {}
     parts: dict[tuple[str, int], list[float]] = {}
-    for (kind, streams), (prompt_n, prompt_ms, predicted_n, predicted_ms, accepted) in sorted(cells.items()):
-        of_cell = {DECODE: math.log(predicted_n / predicted_ms)}
+    for (kind, streams), samples in sorted(cells.items()):
+        total = _sum_samples(samples)
+        of_cell = {OUTPUT: math.log(total["output_n"] / total["output_ms"])}
         if streams == 1:
-            steps = predicted_n - accepted
-            of_cell.update({STEPS: math.log(steps / predicted_ms), PER_STEP: math.log(predicted_n / steps)})
-            of_cell[REQUEST] = math.log(predicted_n / (prompt_ms + predicted_ms))
-            if prompt_n and prompt_ms:
-                of_cell[PREFILL] = math.log(prompt_n / prompt_ms)
+            of_cell.update(_compute_one_stream_levels(total))
+        elif total["predicted_n"]:
+            of_cell[DECODE] = math.log(streams * total["predicted_n"] / total["predicted_ms"])
         for metric, level in of_cell.items():
             levels[metric, kind, streams] = level
             parts.setdefault((metric, streams), []).append(level)
@@ -116,23 +175,40 @@ def _compute_log_rates(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict
     return levels
 
 
+def _compute_one_stream_levels(total: Mapping[str, float]) -> dict[str, float]:
+    """Return the log rates of sums of samples with one stream, by metric."""
+    tokens, steps = total["predicted_n"], total["predicted_n"] - total["accepted"]
+    levels = {
+        DECODE: math.log(tokens / total["predicted_ms"]),
+        STEPS: math.log(steps / total["predicted_ms"]),
+        PER_STEP: math.log(tokens / steps),
+        REQUEST: math.log(tokens / (total["prompt_ms"] + total["predicted_ms"])),
+    }
+    if total["prompt_n"] and total["prompt_ms"]:
+        levels[PREFILL] = math.log(total["prompt_n"] / total["prompt_ms"])
+    if total["ttft_ms"]:
+        levels[FIRST_TOKEN] = -math.log(total["ttft_ms"])
+    return levels
+
+
 def _disturbance_reason(samples: Iterable[Mapping[str, Any]]) -> str:
     """Return how the host was disturbed in a round; recorded shares are compared with the limits of this version."""
     for sample in samples:
         if sample["void"]:
             return str(sample["void"])
-        for field, subject, limit in (
-            ("others", "other programs", MAX_OTHER_CPU_SHARE),
-            ("steal", "the hypervisor", MAX_STEAL_SHARE),
-        ):
-            share = sample["witness"][field]
-            if share is not None and share > limit:
-                return f"{subject} took {share:.1%} of the CPU time, above {limit:.1%}"
+        messages = disturbance_messages(sample["witness"])
+        if messages:
+            return messages[0]
     return ""
 
 
 def _missing_sample_reason(measured: Round, samples: Iterable[Mapping[str, Any]], cells: set[tuple[str, int]]) -> str:
-    """Return which sample an incomplete round lacks; the arms of such a round are not comparable."""
+    """Return which sample an incomplete round lacks; the arms of such a round are not comparable.
+
+    A round with a long context before each prompt has other samples.
+    """
+    if measured.phase == schedule.DEPTH:
+        return ""
     present = {(sample["arm"], sample["kind"], sample["streams"]) for sample in samples}
     for arm in measured.planned_arms:
         for kind, streams in sorted(cells):
@@ -148,7 +224,7 @@ def _wrong_server_start_reason(
 
     ``started`` maps each start to the first round and arm that used it, and gets the starts of this round.
     """
-    shared = schedule.REPETITIONS[measured.setting_class].restart_every > 0
+    shared = schedule.REPETITIONS[measured.setting_class].shares_start
     if shared and len({sample["start"] for sample in samples}) > 1:
         return "the server was started again within the round"
     for sample in samples:
@@ -167,6 +243,8 @@ def _discard_rounds_with_anchor_jump(rounds: Iterable[Round], anchor: str) -> No
     last_counting: dict[tuple[str, str], float] = {}
     last: dict[tuple[str, str], float] = {}
     for measured in rounds:
+        if measured.phase == schedule.DEPTH:
+            continue
         level = measured.levels.get(anchor, {}).get(ONE_STREAM)
         if level is None:
             measured.discard_reason = measured.discard_reason or "no sample of the anchor with one stream"
@@ -185,30 +263,50 @@ def _discard_rounds_with_anchor_jump(rounds: Iterable[Round], anchor: str) -> No
             last_counting[place] = level
 
 
+def group_counting_rounds_by_start(rounds: Iterable[Round]) -> list[list[Round]]:
+    """Return the rounds that count, those whose arms all share the same start of the server in one group.
+
+    The chance of a start changes what a setting does in all rounds on it, so that a group is one repetition.
+    """
+    groups: dict[tuple[str, int], list[Round]] = {}
+    for measured in rounds:
+        if not measured.discard_reason:
+            starts = set(measured.starts.values())
+            unit = ("start", starts.pop()) if len(starts) == 1 else ("round", measured.number)
+            groups.setdefault(unit, []).append(measured)
+    return list(groups.values())
+
+
 def log_ratios_of_counting_rounds(
     rounds: Iterable[Round], arm: str, key: Key, anchor: str = schedule.TUNED
 ) -> list[float]:
-    """Return the log ratio of an anchor to an arm in each counting round; above 0 the anchor is better."""
+    """Return the log ratios of an anchor to an arm; above 0 the anchor is better.
+
+    Each counting round has a ratio; rounds that share a start of the server have the mean of their ratios.
+    """
     values = []
-    for measured in rounds:
-        if not measured.discard_reason and arm in measured.levels and anchor in measured.levels:
-            above, below = measured.levels[anchor].get(key), measured.levels[arm].get(key)
-            if above is not None and below is not None:
-                values.append(above - below)
+    for group in group_counting_rounds_by_start(rounds):
+        both = [r.levels for r in group if key in r.levels.get(anchor, {}) and key in r.levels.get(arm, {})]
+        if both:
+            values.append(mean([levels[anchor][key] - levels[arm][key] for levels in both]))
     return values
 
 
-def guard_metrics(rounds: Iterable[Round], decode: str = DECODE) -> list[Key]:
+def list_metrics(rounds: Iterable[Round]) -> list[Key]:
+    """Return the sorted metrics of the rounds that count."""
+    counting = [measured for measured in rounds if not measured.discard_reason]
+    return sorted({key for measured in counting for levels in measured.levels.values() for key in levels})
+
+
+def guard_metrics(rounds: Iterable[Round]) -> list[Key]:
     """Return the sorted metrics that a gain must not worsen.
 
-    These are prefill, and ``decode`` (the metric that decides) with several streams and for each kind with one stream.
+    These are prefill, decoding for each kind with one stream, and the end-to-end output of several streams.
     """
-    present = {
-        key
-        for measured in rounds
-        if not measured.discard_reason
-        for levels in measured.levels.values()
-        for key in levels
-    }
-    guards = {(PREFILL, "", 1), *(key for key in present if key[0] == decode and (key[1] == "") != (key[2] == 1))}
-    return sorted(present & guards)
+    return [
+        (metric, kind, streams)
+        for metric, kind, streams in list_metrics(rounds)
+        if (metric == PREFILL and not kind and streams == 1)
+        or (metric == DECODE and kind and streams == 1)
+        or (metric == OUTPUT and not kind and streams > 1)
+    ]

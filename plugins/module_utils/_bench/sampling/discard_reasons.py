@@ -9,48 +9,37 @@ A round is also discarded where a rule cannot read its figures.
 from __future__ import annotations
 
 from ..._notation.cpulist import format_cpulist
-from ..rounds.limits import MAX_MISPLACED_SHARE, MAX_OTHER_CPU_SHARE, MAX_STEAL_SHARE
-from .host_activity import other_programs_cpu_share, stolen_cpu_share
+from ..rounds.limits import MAX_MISPLACED_SHARE, disturbance_messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
+    from typing import Any
 
     from .host_activity import HostReading
 
 
-class DiscardLimits:
-    """The largest shares with which a round counts; ``nodes`` are the planned nodes, None for any node."""
-
-    def __init__(
-        self,
-        nodes: Collection[int] | None = None,
-        others: float = MAX_OTHER_CPU_SHARE,
-        steal: float = MAX_STEAL_SHARE,
-        misplaced: float = MAX_MISPLACED_SHARE,
-    ) -> None:
-        self.nodes = nodes
-        self.others = others
-        self.steal = steal
-        self.misplaced = misplaced
-
-
 def discard_reasons(
-    before: HostReading, after: HostReading, requested_tokens: tuple[int, int], limits: DiscardLimits
+    before: HostReading,
+    after: HostReading,
+    requested_tokens: tuple[int, int],
+    activity: Mapping[str, Any],
+    nodes: Collection[int] | None = None,
 ) -> list[str]:
     """Return sentences why a round does not count, an empty list for a round that counts.
 
     ``requested_tokens`` are the numbers of tokens that the server had to read and to generate for all requests between
-    the two readings.
+    the two readings, and ``activity`` is what their samples record. ``nodes`` are the planned nodes of the memory, None
+    for any node.
     """
     reasons = [
         _restart_reason(before, after),
-        _other_programs_reason(before, after, limits),
-        _steal_reason(before, after, limits),
+        _idle_service_reason(activity),
+        *disturbance_messages(activity),
         _swap_reason(before, after),
         _other_requests_reason(before, after, requested_tokens),
         _moved_threads_reason(before, after),
-        _misplaced_pages_reason(after, limits),
+        _misplaced_pages_reason(after, nodes),
     ]
     return [reason for reason in reasons if reason]
 
@@ -62,20 +51,10 @@ def _restart_reason(before: HostReading, after: HostReading) -> str:
     return f"Process {old} of the service was replaced by {new}: the server began anew."
 
 
-def _other_programs_reason(before: HostReading, after: HostReading, limits: DiscardLimits) -> str:
-    share = other_programs_cpu_share(before, after)
-    if share is None:
-        return "The service used no processor time: another server answered, or nothing was asked."
-    if share <= limits.others:
+def _idle_service_reason(activity: Mapping[str, Any]) -> str:
+    if activity["others"] is not None:
         return ""
-    return f"Other programs used {share:.1%} of the processor time of the service, more than {limits.others:.1%}."
-
-
-def _steal_reason(before: HostReading, after: HostReading, limits: DiscardLimits) -> str:
-    share = stolen_cpu_share(before, after)
-    if share <= limits.steal:
-        return ""
-    return f"The hypervisor kept {share:.1%} of the processor time from this machine, more than {limits.steal:.1%}."
+    return "The service used no processor time: another server answered, or nothing was asked."
 
 
 def _swap_reason(before: HostReading, after: HostReading) -> str:
@@ -108,13 +87,13 @@ def _moved_threads_reason(before: HostReading, after: HostReading) -> str:
     return f"{threads} may run elsewhere than before: thread {first[0]} on CPUs {new} instead of {old}."
 
 
-def _misplaced_pages_reason(after: HostReading, limits: DiscardLimits) -> str:
-    if limits.nodes is None:
+def _misplaced_pages_reason(after: HostReading, nodes: Collection[int] | None) -> str:
+    if nodes is None:
         return ""
     if after.pages is None:
         return f"The placement of the service's memory is not known: {after.unreadable_reason}"
     total = sum(after.pages.values())
-    misplaced = sum(kb for node, kb in after.pages.items() if node not in limits.nodes)
-    if misplaced <= limits.misplaced * total:
+    misplaced = sum(kb for node, kb in after.pages.items() if node not in nodes)
+    if misplaced <= MAX_MISPLACED_SHARE * total:
         return ""
-    return f"{misplaced / total:.1%} of the service's memory lies on other nodes than {format_cpulist(limits.nodes)}."
+    return f"{misplaced / total:.1%} of the service's memory lies on other nodes than {format_cpulist(nodes)}."

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from ..._errors import BadRequest, TuningError
-from ..load import closed_loop, warm_up
-from ..load.answer import build_one_stream_sample, fetch_answer
+from ..._errors import TuningError
+from ..load import warm_up
+from ..load.answer import fetch_answer
+from ..load.load_pass import LoadPass
 from ..load.prompts import Prompt
 from . import discard_reasons, host_activity
+from .energy import EnergyRecorder
+from .other_programs import InstanceCpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
@@ -26,24 +29,49 @@ if TYPE_CHECKING:
 
 
 class Meter:
-    """Measures one instance; with ``anywhere`` its memory may be on other nodes than planned."""
+    """Measures one instance; with ``anywhere`` its memory may be on other nodes than planned.
+
+    ``unchanged`` is the instance before any arm changed it: other programs count on its CPUs in all arms alike.
+    """
 
     def __init__(
-        self, host: Host, target: MeasuredInstance, request: MeasuringRequest, clock: Any, anywhere: bool = False
+        self,
+        host: Host,
+        target: MeasuredInstance,
+        request: MeasuringRequest,
+        clock: Any,
+        anywhere: bool = False,
+        unchanged: MeasuredInstance | None = None,
     ) -> None:
         self.host = host
         self.target = target
         self.request = request
         self.streams = parallel_stream_counts(target, request)
         self.clock = clock
-        self.limits = discard_reasons.DiscardLimits(None if anywhere else target.nodes)
+        #: The answers of the last warm-up.
+        self.warm_up_answers: list[Answer] = []
+        self.planned_nodes = None if anywhere else target.nodes
+        self.cpus = InstanceCpus(host.topology, [unchanged or target, target])
 
-    def warm_up_and_report_instability(self) -> str:
-        """Send requests until the token rate is stable; return an empty text, or why the rate is not stable."""
-        first = self.request.all_prompts[0]
-        short = Prompt(first.kind, first.text, warm_up.WARM_UP_TOKENS)
+    def warm_up_and_report_instability(self, report_step: Callable[[str], None] = lambda line: None) -> str:
+        """Send requests until the token rate is stable; return an empty text, or why the rate is not stable.
+
+        The requests have the shortest prompt, and at most as many tokens as the run asks for. ``report_step`` is called
+        with a line on each answer, and ``warm_up_answers`` gets the answer.
+        """
+        shortest = min(self.request.all_prompts, key=lambda prompt: len(prompt.text))
+        short = Prompt(shortest.kind, shortest.text, min(warm_up.WARM_UP_TOKENS, shortest.tokens))
+        self.warm_up_answers = []
+
+        def measure_rate() -> float:
+            answer = fetch_answer(self.target.server, short)
+            self.warm_up_answers.append(answer)
+            place = f"answer {len(self.warm_up_answers)} of at most {warm_up.MAX_REQUESTS}"
+            report_step(f"warm-up, {place}: {answer.tokens_per_second:.1f} tokens per second")
+            return answer.tokens_per_second
+
         try:
-            warm_up.warm_up_until_stable(lambda: fetch_answer(self.target.server, short).tokens_per_second)
+            warm_up.warm_up_until_stable(measure_rate)
         except TuningError as error:
             if "rates" not in error.details:
                 raise
@@ -62,58 +90,55 @@ class Meter:
         ``place`` has round, arm and start. ``settings_digest`` is the digest of all settings of the host, and
         ``read_settings_digest`` reads it again after the samples. The samples are discarded where both differ.
         """
+        load = LoadPass(self.target.server, self.request)
+        return self._observe(
+            load,
+            lambda: load.send_all_prompts(requests, self.streams, str(place["round"])),
+            place,
+            settings_digest,
+            read_settings_digest,
+        )
+
+    def measure_samples_at_depth(self, place: Mapping[str, Any], context: Sequence[int]) -> tuple[list[Sample], str]:
+        """Send a prompt of each kind after a context of these token ids; return as ``measure_samples`` does.
+
+        TuningError where the server does not keep the context in its prefix cache.
+        """
+        load = LoadPass(self.target.server, self.request)
+        return self._observe(load, lambda: load.send_at_depth(context), place)
+
+    def _observe(
+        self,
+        load: LoadPass,
+        send: Callable[[], None],
+        place: Mapping[str, Any],
+        settings_digest: str | None = None,
+        read_settings_digest: Callable[[], str] | None = None,
+    ) -> tuple[list[Sample], str]:
+        """Read the host, ``send`` the load, and read the host again; return the samples, and why they are discarded."""
         before = self._read_host_activity()
-        answers: list[Answer] = []
-        for dummy in range(requests):
-            for prompts in self.request.prompts.values():
-                answers += closed_loop.fetch_answers_sequentially(self.target.server, prompts)
-        windows, reasons, counted = self._measure_parallel_streams(answers)
+        with EnergyRecorder(self.host.fs, self.cpus.sockets, self.clock) as energy:
+            send()
         after = self._read_host_activity()
-        reasons += discard_reasons.discard_reasons(before, after, counted, self.limits)
+        activity = host_activity.activity_between_readings(
+            self.host.fs, before, after, self.cpus, energy, load.generated, settings_digest
+        )
+        counted = load.read, load.generated
+        reasons = load.reasons + discard_reasons.discard_reasons(before, after, counted, activity, self.planned_nodes)
         if read_settings_digest and read_settings_digest() != settings_digest:
             reasons.append("Somebody changed settings of this host while it was measured.")
         reason = " ".join(reasons)
-        activity = host_activity.activity_between_readings(self.host.fs, before, after, settings_digest)
-        samples: list[Sample] = [build_one_stream_sample(answer, place, activity, reason or None) for answer in answers]
-        return samples + [window.to_sample(place, activity, reason or None) for window in windows], reason
+        return load.build_samples(place, activity, reason or None), reason
 
     def _read_host_activity(self) -> host_activity.HostReading:
         target = self.target
         return host_activity.read_host_activity(self.host.fs, target.units, target.server, target.mapped, self.clock)
 
-    def _measure_parallel_streams(
-        self, answers: list[Answer]
-    ) -> tuple[list[closed_loop.BusyWindow], list[str], tuple[int, int]]:
-        """Measure with several streams; return windows, messages on invalid windows, and read and generated tokens.
-
-        ``answers`` are the answers with one stream, whose tokens are included.
-        """
-        windows: list[closed_loop.BusyWindow] = []
-        reasons: list[str] = []
-        read, generated = closed_loop.count_prompt_and_output_tokens(answers)
-        for streams in self.streams:
-            for prompts in self.request.prompts.values():
-                by_stream = closed_loop.fetch_answers_in_parallel(self.target.server, prompts, streams)
-                counts = closed_loop.count_prompt_and_output_tokens(
-                    [answer for stream in by_stream for answer in stream]
-                )
-                read, generated = read + counts[0], generated + counts[1]
-                try:
-                    windows.append(closed_loop.BusyWindow(by_stream))
-                except TuningError as error:
-                    reasons.append(str(error))
-        return windows, reasons, (read, generated)
-
 
 def parallel_stream_counts(target: MeasuredInstance, request: MeasuringRequest) -> list[int]:
-    """Return the numbers of parallel streams to measure after one stream; BadRequest for more streams than slots."""
+    """Return the numbers of parallel streams to measure after one stream; more streams than slots wait in turn."""
     if request.streams is None:
         return [target.slots] if target.slots > 1 else []
-    if request.streams and request.streams[-1] > target.slots:
-        raise BadRequest(
-            f"{target.name} takes {target.slots} streams at once, and {request.streams[-1]} are asked for: give it "
-            "more slots, or ask with fewer streams."
-        )
     return request.streams
 
 

@@ -16,6 +16,8 @@ from ..._drift.verdict import is_single_setting
 from ..._io.safe_open import open_file
 from ..._io.store import Store
 from ..._knobs.protocol.stored_requests import load_stored_requests
+from ..._verify.bios.numa_nodes import read_nodes_per_socket
+from ..._verify.bios.setting import KernelView
 from ..load import prompts as all_prompts
 
 TYPE_CHECKING = False
@@ -36,16 +38,24 @@ HASHED_HEAD_BYTES = 1 << 20
 def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Prompt]) -> dict[str, Any]:
     """Return the fingerprint of a host and an instance for the run document; an unknown field is None."""
     fs, top = host.fs, host.topology
+    view = KernelView(fs, top)
+    model, quantization = target.read_model_name_and_quantization()
     return {
+        "host": fs.read_if_present("/proc/sys/kernel/hostname"),
         "sku": top.model or None,
         "microcode": fs.read_if_present("/sys/devices/system/cpu/cpu0/microcode/version"),
         "bios": fs.read_if_present("/sys/class/dmi/id/bios_version"),
         "kernel": top.kernel or None,
         "cmdline": fs.read_if_present("/proc/cmdline"),
         "topology": format_topology_counts(top),
+        "dimms": view.memory_slots.format_modules() or None,
+        "nps": read_nodes_per_socket(view)[0],
         "uptime_s": float(fs.read("/proc/uptime").split()[0]),
+        "engine": target.find_engine(),
         "engine_build": target.build,
         "engine_sha256": digest_files(target.programs),
+        "model": model,
+        "quantization": quantization,
         "model_sha256": digest_files(target.files, HASHED_HEAD_BYTES),
         "arguments": target.arguments,
         "settings": read_values_of_stored_settings(host),

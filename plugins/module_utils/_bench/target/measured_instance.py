@@ -8,14 +8,17 @@ Source: ``/slots`` and ``/props`` in tools/server/README.md of llama.cpp.
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..._errors import BadRequest, TuningError
 from ..._kernel import cgroups
+from ..._models.model import read_model
 from ..._notation.cpulist import parse_cpulist
 from ..._serving.catalogue import ENGINES, LLAMA
 from ..._serving.hooks import event_stream, server_http
 from ..._serving.hooks.keys import read_api_key_loaded_by_unit
+from ..._serving.llama_cpp.capabilities import find_engine_of_program
 from ..._serving.unit.installed import select_instance_and_plan
 from ..._serving.verify import instance_items
 from ..._verify.checklist_items import OK
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..._models.model import Model
     from ..load.answer import Api
 
 #: Seconds that the server may take to answer for one of its properties.
@@ -39,7 +43,8 @@ class MeasuredInstance:
 
     ``units`` are the unit of the instance and the unit of its draft server, if it has one. ``process`` is the number of
     its process, and ``arguments`` are the arguments of the process, the program first. ``slots`` is the number of
-    requests that the server answers at once, and ``build`` the version that it reports. ``mapped`` are the files that
+    requests that the server answers at once, ``slot_context`` the largest number of tokens of each, None where it is
+    not known, and ``build`` the version that the server reports. ``mapped`` are the files that
     the process maps into memory, ``programs`` the files of the program, and ``files`` the files of the model.
     ``remarks`` are sentences on how to read the results.
     """
@@ -57,6 +62,7 @@ class MeasuredInstance:
         key = read_api_key_loaded_by_unit(host.fs, plan["unit"], plan["key_file"])
         self.server = Server(plan["url"], key, answer_timeout, clock, api)
         self.slots = 1
+        self.slot_context: int | None = None
         self.build: str | None = None
         self.units: list[str] = []
         self.mapped: list[str] = []
@@ -71,6 +77,8 @@ class MeasuredInstance:
         self.units = [plan["unit"], *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
         slots = self.fetch_server_json("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
+        if isinstance(slots, list) and slots and isinstance(slots[0], dict) and isinstance(slots[0].get("n_ctx"), int):
+            self.slot_context = slots[0]["n_ctx"]
         props = self.fetch_server_json("/props")
         self.build = str(props["build_info"]) if isinstance(props, dict) and "build_info" in props else None
         self.mapped = list(plan["mapped"])
@@ -80,6 +88,11 @@ class MeasuredInstance:
     def cpus(self) -> tuple[int, ...]:
         """The CPUs that the instance computes on."""
         return parse_cpulist(self.plan["expect"]["busy_cpus"])
+
+    @property
+    def draft_cpus(self) -> tuple[int, ...]:
+        """The CPUs that its draft server computes on; none for an instance without one."""
+        return parse_cpulist(self.plan["rpc"]["expect"]["busy_cpus"]) if self.plan["rpc"] else ()
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -96,6 +109,25 @@ class MeasuredInstance:
     def gguf_model_path(self) -> str | None:
         """Return the path of the GGUF file that the instance serves; None for another format."""
         return self.process_argument_value("--model", "-m")
+
+    def find_engine(self) -> str | None:
+        """Return the engine: llama.cpp or ik_llama.cpp; None where the files of the program do not say it."""
+        return find_engine_of_program(self.programs)
+
+    def read_model_name_and_quantization(self) -> tuple[str | None, str | None]:
+        """Return name and quantization of the model; None for what its files do not say."""
+        model = self.read_gguf_model()
+        if model is None:
+            return None, None
+        return model.header_text("general.name") or os.path.basename(model.path), model.quantization
+
+    def read_gguf_model(self) -> Model | None:
+        """Return the model by the header of its GGUF file; None for another format, or for a file that is damaged."""
+        path = self.gguf_model_path()
+        try:
+            return read_model(path) if path else None
+        except TuningError:
+            return None
 
     def fetch_server_json(self, path: str) -> Any:
         """Return the JSON that the server sends for a path; None where it sends none."""

@@ -8,9 +8,12 @@ Source: vllm/entrypoints/serve/instrumentator of vLLM 0.32 (/version).
 
 from __future__ import annotations
 
+import json
+import os
 import time
 
 from ..._errors import BadRequest
+from ..._io.safe_open import open_file
 from ..._serving.catalogue import VLLM
 from ..._serving.unit.installed import select_instance_and_plan
 from ..load.answer import ANSWER_TIMEOUT
@@ -41,6 +44,22 @@ class MeasuredVllm(measured_instance.MeasuredInstance):
         ]
         if details["hosts"] > 1:
             self.remarks.append(f"It is divided over {details['hosts']} hosts, of which only this one was watched.")
+
+    def find_engine(self) -> str | None:
+        """Return the name of the engine."""
+        return VLLM.title
+
+    def read_model_name_and_quantization(self) -> tuple[str | None, str | None]:
+        """Return the name of the model's folder, and the method of its quantization or the type of its numbers."""
+        folder = str(self.plan["details"]["model"])
+        try:
+            with open(open_file(f"{folder}/config.json"), encoding="utf-8") as file:
+                config = json.load(file)
+        except (OSError, ValueError):
+            config = {}
+        quantized = config.get("quantization_config") or {}
+        method = quantized.get("quant_method") or config.get("dtype") or config.get("torch_dtype")
+        return os.path.basename(folder.rstrip("/")), None if method is None else str(method)
 
     def gguf_model_path(self) -> str | None:
         """Return None, because vLLM serves no GGUF file."""

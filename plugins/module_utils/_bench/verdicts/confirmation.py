@@ -3,17 +3,16 @@
 
 """The confirmation of an ablation: compares stock, tuned and the kept settings in new rounds.
 
-The rounds by which the kept settings were chosen overestimate their gain, so the gain is computed only from later
-rounds. The confirmation also shows the joint effect of settings. An ablation does not: where two settings pay only as a
-pair, each of the two seems to have the whole gain.
+The confirmation shows the joint effect of settings. An ablation does not: where two settings pay only as a pair, each
+of the two seems to have the whole gain.
 """
 
 from __future__ import annotations
 
-import math
-
-from ..rounds import measured_rounds, schedule
-from .comparison import DecisionRule, compare_anchor_with_arm
+from ..rounds import schedule
+from .comparison import HURTS
+from .final_race import FinalRace
+from .objectives import find_metrics_of_objectives, order_objectives
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,37 +24,54 @@ if TYPE_CHECKING:
 
 
 class Confirmation:
-    """The comparisons of the confirmation; they are None or empty before its first round.
+    """The comparisons of the confirmation, by objective; they are empty before its first round.
 
-    ``kept_over_stock`` compares the kept settings with stock, and ``by_metric`` does so for each guard metric.
-    ``other_pairs`` are the other two comparisons by name. The three pairs share the probability of a false claim.
+    ``over_stock`` compares the kept settings with stock, and ``by_metric`` does so for each guard metric. Where the run
+    removed settings, ``tuned_over_stock`` and ``over_tuned`` are the other two pairs, and ``guards_over_tuned``
+    compares kept with tuned by guard metrics. The three pairs of all objectives share the probability of a false claim.
     """
 
     def __init__(self, document: Mapping[str, Any], rounds: Sequence[Round]) -> None:
-        fresh = [measured for measured in rounds if measured.phase == schedule.CONFIRMATION]
         plan = document["plan"]
-        rule = DecisionRule(plan["alpha"] / 3, math.log1p(plan["zone"]), schedule.CONFIRMATION_ROUNDS)
+        self._race = FinalRace(document, rounds, 3 * len(order_objectives(plan)))
+        fresh = self._race.rounds
+        metrics = find_metrics_of_objectives(fresh)
+        self._metrics = {name: metrics[name] for name in order_objectives(plan) if name in metrics}
         #: The arm with the kept settings; it is tuned where the run removed no setting.
         self.winner = schedule.KEPT if any(schedule.KEPT in measured.levels for measured in fresh) else schedule.TUNED
-        self.kept_over_stock: Comparison | None = None
+        self.over_stock: dict[str, Comparison] = {}
         self.by_metric: list[Comparison] = []
-        self.other_pairs: dict[str, Comparison] = {}
-        self.confirmed = False
-        if not fresh:
-            return
-        one_stream = measured_rounds.ONE_STREAM
-        self.kept_over_stock = compare_anchor_with_arm(fresh, schedule.STOCK, one_stream, rule, self.winner)
-        self.confirmed = self.kept_over_stock.interval is not None
-        self.by_metric = [
-            compare_anchor_with_arm(fresh, schedule.STOCK, key, rule, self.winner)
-            for key in measured_rounds.guard_metrics(fresh)
-        ]
+        self.tuned_over_stock: dict[str, Comparison] = {}
+        self.over_tuned: dict[str, Comparison] = {}
+        self.guards_over_tuned: list[Comparison] = []
+        if fresh:
+            self.over_stock = self._compare_by_objective(self.winner, schedule.STOCK)
+            self.by_metric = self._race.compare_guards(self.winner, schedule.STOCK, self._metrics.values())
         if self.winner == schedule.KEPT:
-            self.other_pairs = {
-                "tuned over stock": compare_anchor_with_arm(fresh, schedule.STOCK, one_stream, rule),
-                "kept over tuned": compare_anchor_with_arm(fresh, schedule.TUNED, one_stream, rule, schedule.KEPT),
-            }
+            self.tuned_over_stock = self._compare_by_objective(schedule.TUNED, schedule.STOCK)
+            self.over_tuned = self._compare_by_objective(schedule.KEPT, schedule.TUNED)
+            self.guards_over_tuned = self._race.compare_guards(schedule.KEPT, schedule.TUNED, self._metrics.values())
+        #: The comparison that decides: by the first objective that was measured.
+        self.kept_over_stock: Comparison | None = next(iter(self.over_stock.values()), None)
+        self.confirmed = self.kept_over_stock is not None and self.kept_over_stock.interval is not None
+
+    def _compare_by_objective(self, arm: str, other: str) -> dict[str, Comparison]:
+        return {name: self._race.compare(arm, other, key) for name, key in self._metrics.items()}
+
+    @property
+    def losses_against_tuned(self) -> list[Comparison]:
+        """The metrics in which the kept settings are proven to be worse than the tuned ones."""
+        return [found for found in (*self.over_tuned.values(), *self.guards_over_tuned) if found.word == HURTS]
 
     def comparisons_by_name(self) -> dict[str, Comparison]:
-        """Return the three comparisons by name, kept_over_stock first; none before the first round."""
-        return {f"{self.winner} over stock": self.kept_over_stock, **self.other_pairs} if self.kept_over_stock else {}
+        """Return the comparisons by name, kept over stock by the first objective first; none before the first round."""
+        pairs = {
+            f"{self.winner} over stock": self.over_stock,
+            "tuned over stock": self.tuned_over_stock,
+            "kept over tuned": self.over_tuned,
+        }
+        return {
+            name if number == 0 else f"{name}, {objective}": comparison
+            for name, by_objective in pairs.items()
+            for number, (objective, comparison) in enumerate(by_objective.items())
+        }

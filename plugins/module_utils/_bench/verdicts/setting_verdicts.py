@@ -3,12 +3,10 @@
 
 """The verdict on each setting of an ablation, from the samples alone.
 
-One metric decides: decoded tokens per second with one stream, as the geometric mean over the kinds of prompts. Prefill,
-several streams and each kind by itself are guards: a proven loss of a guard forbids the verdict "pays". All comparisons
-with the anchor share the probability of a false claim, so it holds for the whole run.
-
-With speculation, tokens per second depend on the generated text. Where the texts of a speculating arm and of the anchor
-differ, the time per step decides instead, and tokens per step must not contradict it.
+A setting has a comparison with the anchor for each objective of the plan, and one word for all of them. Other metrics
+are guards: each kind of prompts by itself, and objectives that were not asked for. A proven loss of a guard turns a
+gain into "mixed", and a proven gain of a guard turns a loss into "mixed". All comparisons with the anchor share the
+probability of a false claim, so it holds for the whole run.
 """
 
 from __future__ import annotations
@@ -16,37 +14,108 @@ from __future__ import annotations
 import math
 
 from ..rounds import measured_rounds, schedule
-from . import soundness
-from .comparison import HURTS, NOTHING, PAYS, UNDECIDED, DecisionRule, compare_anchor_with_arm, format_metric_name
+from ..rounds.answer_differences import count_differing_texts
+from . import soundness, variant_verdicts
+from .comparison import (
+    HURTS,
+    MIXED,
+    NOTHING,
+    PAYS,
+    UNDECIDED,
+    compare_anchor_with_arm,
+    format_interval,
+    format_metric_name,
+    make_decision_rule,
+)
 from .confirmation import Confirmation
+from .objectives import combine_words, compare_guards, compare_objectives, order_objectives
+from .screened_effects import estimate_screened_effects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..rounds.measured_rounds import Round
-    from .comparison import Comparison
+    from ..rounds.measured_rounds import Key, Round
+    from ..statistics.confidence_interval import Interval
+    from .comparison import Comparison, DecisionRule
 
 UNTESTED, REJECTED = "not tested", "rejected"
 #: The verdicts of measured settings.
-TESTED_WORDS = (PAYS, HURTS, NOTHING, UNDECIDED)
-OTHER_TEXT = "other text"
-STEP_KEY, PER_STEP_KEY = (measured_rounds.STEPS, "", 1), (measured_rounds.PER_STEP, "", 1)
+TESTED_WORDS = (PAYS, HURTS, NOTHING, UNDECIDED, MIXED)
+#: Metrics that explain a verdict and decide nothing: the two factors of decoding with speculation, and waiting.
+DETAILS: tuple[Key, ...] = (
+    (measured_rounds.STEPS, "", 1),
+    (measured_rounds.PER_STEP, "", 1),
+    (measured_rounds.FIRST_TOKEN, "", 1),
+)
+#: A write to such an address taints the kernel, so a setting with such an address is left out unless it pays.
+TAINTING_PREFIX = "msr:"
 
 
 class Verdict:
-    """The verdict on one setting: its word, a reason (may be empty), and the comparisons that it follows from."""
+    """The verdict on one setting: its word for all objectives, a reason (may be empty), and its comparisons.
+
+    ``comparisons`` are those of the objectives, the deciding objective first if it was measured. ``details`` explain
+    them. ``differing_texts`` of ``compared_texts`` answers have another text without the setting. ``screened`` is the
+    effect that a screening estimated, and ``is_settled_by_screening`` says that it made the verdict.
+    """
 
     def __init__(self, knob: str, setting_class: str, word: str, reason: str = "") -> None:
         self.knob = knob
         self.setting_class = setting_class
         self.word = word
         self.reason = reason
-        self.primary: Comparison | None = None
+        self.comparisons: dict[str, Comparison] = {}
         self.guards: list[Comparison] = []
+        self.details: list[Comparison] = []
+        self.differing_texts = self.compared_texts = 0
+        self.screened: Interval | None = None
+        self.is_settled_by_screening = False
+        #: Whether a write of the setting taints the kernel.
+        self.taints = False
         #: Whether more rounds may decide this setting.
         self.needs_rounds = False
+
+    @property
+    def primary(self) -> Comparison | None:
+        """The comparison of the deciding objective; None before the first round."""
+        return next(iter(self.comparisons.values()), None)
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the kept settings lack this one without a question to the operator.
+
+        A setting that hurts is left out if it gains nowhere and may not yet turn out to. A setting that taints the
+        kernel is left out unless it is proven to pay somewhere.
+        """
+        if self.word == HURTS:
+            primary = self.primary
+            return primary is not None and primary.word == HURTS and not self.has_open_gain
+        return self.taints and self.word in (NOTHING, UNDECIDED)
+
+    @property
+    def has_open_gain(self) -> bool:
+        """Whether an objective is undecided and would gain by its estimate."""
+        return any(comparison.may_gain for comparison in self.comparisons.values())
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a row of plain data for each objective, followed by a row for each guard; ratios may be None.
+
+        ``overall`` is the word for all objectives, and ``verdict`` that of the row.
+        """
+        shared = {"knob": self.knob, "overall": self.word}
+        decided = self.word in (UNTESTED, REJECTED) or self.is_settled_by_screening
+        rows = [
+            {
+                **shared,
+                "objective": objective,
+                "verdict": self.word if decided else comparison.word,
+                **comparison.to_dict(),
+            }
+            for objective, comparison in (*self.comparisons.items(), *(("", guard) for guard in self.guards))
+        ]
+        return rows or [{**shared, "objective": "", "verdict": self.word}]
 
 
 class Judgement:
@@ -56,13 +125,9 @@ class Judgement:
         """Judge a document that ``validate_document`` has returned."""
         self.rounds = measured_rounds.rounds_of_document(document)
         plan = document["plan"]
+        self.objectives = order_objectives(plan)
         arms = {arm["name"]: arm for arm in plan["arms"]}
-        knobs = [arm for arm in plan["arms"] if arm["without"] is not None]
-        compared = sum(name not in (schedule.TUNED, schedule.KEPT) for name in arms)
-        rules = {
-            setting_class: DecisionRule(plan["alpha"] / compared, math.log1p(plan["zone"]), rule.least)
-            for setting_class, rule in schedule.REPETITIONS.items()
-        }
+        rules = {setting_class: make_decision_rule(plan, setting_class) for setting_class in schedule.REPETITIONS}
         ablation = {
             setting_class: [
                 measured
@@ -71,13 +136,13 @@ class Judgement:
             ]
             for setting_class in schedule.REPETITIONS
         }
-        self.twins = {
-            setting_class: compare_anchor_with_arm(
-                rounds, schedule.AGAIN, measured_rounds.ONE_STREAM, rules[setting_class]
-            )
+        twins = {
+            setting_class: compare_objectives(rounds, schedule.AGAIN, plan, rules[setting_class], schedule.TUNED)
             for setting_class, rounds in ablation.items()
             if rounds
         }
+        #: Class -> the comparison of the anchor with its twin, by the objective that decides.
+        self.twins = {setting_class: next(iter(found.values())) for setting_class, found in twins.items() if found}
         setting_class = arms[schedule.STOCK]["class"]
         self.stock = compare_anchor_with_arm(
             ablation[setting_class], schedule.STOCK, measured_rounds.ONE_STREAM, rules[setting_class]
@@ -85,26 +150,38 @@ class Judgement:
         self.verdicts = [
             Verdict(arm["without"], arm["class"], REJECTED, plan["rejected"][arm["without"]])
             if arm["without"] in plan["rejected"]
-            else _judge_setting(arm, ablation[arm["class"]], rules[arm["class"]])
-            for arm in knobs
+            else _judge_setting(arm, ablation[arm["class"]], rules[arm["class"]], plan)
+            for arm in plan["arms"]
+            if arm["without"] is not None
         ]
         self.verdicts += [Verdict(name, "", UNTESTED, reason) for name, reason in sorted(plan["untested"].items())]
-        self.faults = soundness.find_soundness_faults(document, self.rounds, self.twins)
+        screening_rule = make_decision_rule(plan, schedule.RESTART)
+        by_objective = estimate_screened_effects(self.rounds, arms, self.objectives, screening_rule.alpha)
+        for verdict in self.verdicts if self.objectives[0] in by_objective else ():
+            screened = {
+                name: effects.intervals[verdict.knob]
+                for name, effects in by_objective.items()
+                if verdict.knob in effects.intervals
+            }
+            _settle_by_screening(verdict, screened, screening_rule.zone)
+        #: The noise of an arm in the screening, None without one, by the objective that decides.
+        self.screening_value_sd = next((effects.value_sd for effects in by_objective.values()), None)
+        #: The effects that the screening estimates, by setting, as log ratios.
+        self.screened = {verdict.knob: verdict.screened for verdict in self.verdicts if verdict.screened}
+        every_twin = [(name, twin) for name, by_objective in twins.items() for twin in by_objective.values()]
+        self.faults = soundness.find_soundness_faults(document, self.rounds, every_twin)
         for verdict in self.verdicts if self.faults else ():
             if verdict.word in TESTED_WORDS:
-                verdict.word, verdict.reason, verdict.needs_rounds = UNDECIDED, "the run is not sound", False
+                verdict.word, verdict.reason = UNDECIDED, "the run is not sound"
+        #: The verdicts on other builds, engines and models.
+        self.variants = variant_verdicts.judge_variants(document, self.rounds, not self.faults)
+        self.running_name = variant_verdicts.name_of_running_instance(document)
         self.confirmation = Confirmation(document, self.rounds)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return a row of plain data for each setting, followed by a row for each guard; ratios may be None."""
-        return [
-            {"knob": verdict.knob, "verdict": word, **(comparison.to_dict() if comparison else {})}
-            for verdict in self.verdicts
-            for word, comparison in (
-                (verdict.word, verdict.primary),
-                *((guard.word, guard) for guard in verdict.guards),
-            )
-        ]
+        """Return the rows of all variants and settings, each as ``to_rows`` of their verdict returns them."""
+        rows_of_variants = [row for variant in self.variants for row in variant.to_rows()]
+        return rows_of_variants + [row for verdict in self.verdicts for row in verdict.to_rows()]
 
     def verdicts_by_gain(self) -> list[Verdict]:
         """Return the verdicts sorted by gain, the largest first; verdicts without an interval come last."""
@@ -117,73 +194,103 @@ class Judgement:
         )
 
     def undecided_settings(self, setting_class: str) -> list[str]:
-        """Return the settings of a class that need another round."""
+        """Return the settings and variants of a class that need another round."""
         return [
-            verdict.knob for verdict in self.verdicts if verdict.needs_rounds and verdict.setting_class == setting_class
+            *(v.knob for v in self.verdicts if v.needs_rounds and v.setting_class == setting_class),
+            *(v.arm for v in self.variants if v.needs_rounds and setting_class == schedule.RESTART),
         ]
 
+    def proven_losses_of_variants(self) -> list[str]:
+        """Return a sentence for each variant that is proven to be worse than the instance as it runs."""
+        return [variant.headline(self.running_name) for variant in self.variants if variant.is_loss_proven]
+
     def settings_proven_to_help_or_hurt(self) -> list[str]:
-        """Return the settings that are proven to pay or to hurt."""
-        return [verdict.knob for verdict in self.verdicts if verdict.word in (PAYS, HURTS)]
+        """Return the settings that are proven to pay or to hurt in any objective."""
+        return [verdict.knob for verdict in self.verdicts if verdict.word in (PAYS, HURTS, MIXED)]
+
+    def settings_to_leave_out(self) -> list[str]:
+        """Return the settings that the kept settings lack, in the order of the plan."""
+        return [verdict.knob for verdict in self.verdicts if verdict.is_left_out]
 
 
-def _judge_setting(arm: Mapping[str, Any], rounds: Sequence[Round], rule: DecisionRule) -> Verdict:
+def _settle_by_screening(verdict: Verdict, screened: Mapping[str, Interval], zone: float) -> None:
+    """Set the verdict of an open setting to nothing where a screening shows an effect in no objective.
+
+    ``screened`` has the effect on each objective, on the deciding one first. That one must lie in the zone, and the
+    others must not differ from 1.
+    """
+    if not screened:
+        return
+    deciding, *others = screened.values()
+    moved = [interval for interval in others if interval.low > 0 or interval.high < 0]
+    verdict.screened = max([deciding, *moved], key=lambda interval: abs(interval.mean))
+    in_zone = deciding.low >= -zone and deciding.high <= zone
+    if verdict.word in (UNTESTED, UNDECIDED) and in_zone and not moved:
+        verdict.word, verdict.needs_rounds, verdict.is_settled_by_screening = NOTHING, False, True
+        verdict.reason = f"by the screening: {format_interval(deciding)}"
+
+
+def _judge_setting(
+    arm: Mapping[str, Any], rounds: Sequence[Round], rule: DecisionRule, plan: Mapping[str, Any]
+) -> Verdict:
     name, setting_class = arm["name"], arm["class"]
     verdict = Verdict(arm["without"], setting_class, UNDECIDED)
+    verdict.taints = any(address.startswith(TAINTING_PREFIX) for address in arm["settings"])
     unchanged = next((r.number for r in rounds if arm["settings"] and _removal_had_no_effect(r, name)), None)
     if unchanged is not None:
         verdict.word, verdict.reason = REJECTED, f"in round {unchanged} its settings read back as those of the anchor"
         return verdict
-    verdict.primary = compare_anchor_with_arm(rounds, name, measured_rounds.ONE_STREAM, rule)
-    count = verdict.primary.count
+    verdict.comparisons = compare_objectives(rounds, name, plan, rule, schedule.TUNED)
+    count = max((found.count for found in verdict.comparisons.values()), default=0)
     least = 1 if setting_class != schedule.REBOOT else rule.least
     tried = sum(name in r.planned_arms for r in rounds)
-    verdict.needs_rounds = count < schedule.MAX_ROUNDS and tried < schedule.MAX_ROUND_TRIES
+    may_continue = count < schedule.MAX_ROUNDS and tried < schedule.MAX_ROUND_TRIES
+    verdict.needs_rounds = may_continue
     if count < least:
         verdict.word = UNTESTED
         verdict.reason = (
             f"{count} of {least} {schedule.REPETITIONS[setting_class].name}{'' if least == 1 else 's'} count"
         )
         return verdict
-    texts_differ = any(_texts_differ(r, name) for r in rounds if not r.discard_reason)
-    if texts_differ:
-        _judge_by_step_time(verdict, rounds, name, rule)
-    else:
-        verdict.word = verdict.primary.word
-        verdict.needs_rounds = verdict.needs_rounds and verdict.word == UNDECIDED
-    keys = measured_rounds.guard_metrics(rounds, measured_rounds.STEPS if texts_differ else measured_rounds.DECODE)
-    verdict.guards = [compare_anchor_with_arm(rounds, name, key, rule) for key in keys]
-    lost = [guard for guard in verdict.guards if guard.word == HURTS]
-    if verdict.word == PAYS and lost:
-        verdict.word = UNDECIDED
-        verdict.reason = f"better over all kinds, but {format_metric_name(lost[0])} loses: {lost[0].format_ratio()}"
-    elif verdict.word == UNDECIDED and not verdict.reason and not verdict.needs_rounds:
-        verdict.reason = f"{count} rounds that count, of {tried}, did not decide"
+    verdict.guards = compare_guards(rounds, name, plan, rule, schedule.TUNED)
+    present = measured_rounds.list_metrics(rounds)
+    verdict.details = [compare_anchor_with_arm(rounds, name, key, rule) for key in DETAILS if key in present]
+    verdict.differing_texts, verdict.compared_texts = count_differing_texts(rounds, name)
+    if order_objectives(plan)[0] not in verdict.comparisons:
+        verdict.needs_rounds = False
+        verdict.reason = f"{order_objectives(plan)[0]}, by which this run decides, was not measured"
+        return verdict
+    words = [found.word for found in verdict.comparisons.values()]
+    verdict.word = combine_words(words, [guard.word for guard in verdict.guards])
+    verdict.needs_rounds = may_continue and _can_rounds_decide(verdict)
+    verdict.reason = _explain_word(verdict, tried)
     return verdict
 
 
-def _judge_by_step_time(verdict: Verdict, rounds: Sequence[Round], name: str, rule: DecisionRule) -> None:
-    """Set the verdict by the time per step, unless tokens per step contradict it; for arms with different texts."""
-    step, per_step = (compare_anchor_with_arm(rounds, name, key, rule) for key in (STEP_KEY, PER_STEP_KEY))
-    verdict.primary = step
-    verdict.reason = f"{OTHER_TEXT}: judged by time per step; tokens per step {per_step.format_ratio()}"
-    words = (step.word, per_step.word)
-    if words == (NOTHING, NOTHING):
-        verdict.word = NOTHING
-    elif step.word in (PAYS, HURTS) and per_step.word in (step.word, NOTHING):
-        verdict.word = step.word
-    verdict.needs_rounds = verdict.needs_rounds and UNDECIDED in words
+def _can_rounds_decide(verdict: Verdict) -> bool:
+    """Return whether the deciding objective is open, or whether a setting that hurts may gain elsewhere."""
+    primary = next(iter(verdict.comparisons.values()))
+    if primary.word == UNDECIDED:
+        return not primary.is_limited_by_prompts
+    return verdict.word == HURTS and verdict.has_open_gain
 
 
-def _texts_differ(measured: Round, name: str) -> bool:
-    """Return whether an arm or tuned speculates and their texts differ; a missing digest counts as a difference."""
-    if not {name, schedule.TUNED} & measured.speculating_arms or name not in measured.levels:
-        return False
-    return any(
-        None in digests or digests != measured.texts.get((schedule.TUNED, kind))
-        for (arm, kind), digests in measured.texts.items()
-        if arm == name
-    )
+def _explain_word(verdict: Verdict, tried: int) -> str:
+    """Return why a word is no plain result of the deciding objective; an empty text where it is."""
+    named = [*verdict.comparisons.items(), *((format_metric_name(guard), guard) for guard in verdict.guards)]
+    moved = [f"{name} {found.format_ratio()}" for name, found in named if found.word in (PAYS, HURTS)]
+    primary = next(iter(verdict.comparisons.values()))
+    if verdict.word == MIXED or (verdict.word in (PAYS, HURTS) and primary.word != verdict.word):
+        return ", ".join(moved)
+    gains = [guard for guard in verdict.guards if guard.word == PAYS and not guard.key[1]]
+    if verdict.word == NOTHING and gains:
+        listed = ", ".join(f"{format_metric_name(guard)} {guard.format_ratio()}" for guard in gains)
+        return f"it gains where this run was not asked to judge: {listed}"
+    if primary.word != UNDECIDED or verdict.needs_rounds:
+        return ""
+    if primary.is_limited_by_prompts:
+        return f"its effect differs between the {primary.prompts} prompts: more prompts would decide, not more rounds"
+    return f"{primary.count} rounds that count, of {tried}, did not decide"
 
 
 def _removal_had_no_effect(measured: Round, name: str) -> bool:

@@ -3,9 +3,10 @@
 
 """The result of a tuning, from the samples alone: the best candidate compared with the default in new rounds.
 
-One metric decides: tokens of an answer per time of the whole request with one stream, as the geometric mean over the
-kinds of prompts. Decoding by kind and with several streams, and prefill, are guards: a proven loss of a guard keeps the
-default. The rounds of the search overestimate the chosen candidate, so its gain is computed from later rounds only.
+One metric decides, that of the objective of the run. For latency it is tokens of an answer per time of the whole
+request with one stream, as the geometric mean over the kinds of prompts. All other metrics are guards: a proven loss of
+a guard keeps the default. The rounds of the search overestimate the chosen candidate, so its gain is computed from
+later rounds only.
 """
 
 from __future__ import annotations
@@ -13,29 +14,24 @@ from __future__ import annotations
 import math
 from statistics import median
 
+from ..planning.time_plan import NOT_ENOUGH_TIME
 from ..rounds import measured_rounds, schedule
 from ..statistics.confidence_interval import mean
 from . import soundness
-from .comparison import (
-    HURTS,
-    PAYS,
-    UNDECIDED,
-    DecisionRule,
-    compare_anchor_with_arm,
-    format_interval,
-    format_metric_name,
-)
+from .comparison import HURTS, PAYS, UNDECIDED
+from .final_race import FinalRace
+from .objectives import LATENCY, METRICS, THROUGHPUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..rounds.measured_rounds import Round
+    from ..rounds.measured_rounds import Key, Round
     from .comparison import Comparison
 
 #: Fields of the fingerprint for which a result is valid; if a field changes, the tuning must be repeated.
-HOLDS_FOR = ("sku", "microcode", "bios", "kernel", "engine_build", "model_sha256")
+HOLDS_FOR = ("sku", "dimms", "nps", "microcode", "bios", "kernel", "engine", "engine_build", "model_sha256")
 
 
 class CandidateResult:
@@ -62,26 +58,30 @@ class TuningResult:
         self.rounds = measured_rounds.rounds_of_document(document)
         plan = document["plan"]
         self.arms = {arm["name"]: arm for arm in plan["arms"]}
-        fresh = [measured for measured in self.rounds if measured.phase == schedule.CONFIRMATION]
-        names = {name for measured in fresh for name in measured.planned_arms} - {schedule.DEFAULT, schedule.AGAIN}
-        self.best = self.arms[min(names)] if names else None
+        #: The objective by which the run decides, and its metric.
+        self.objective: str = plan["objective"]
+        self.metric = metric_of_tuning(self.objective, self.rounds)
         # The gain and the comparison of the default with its twin share the probability of a false claim.
-        rule = DecisionRule(plan["alpha"] / 2, math.log1p(plan["zone"]), schedule.CONFIRMATION_ROUNDS)
+        race = FinalRace(document, self.rounds, 2)
+        names = {name for measured in race.rounds for name in measured.planned_arms}
+        candidates = sorted(names - {schedule.DEFAULT, schedule.AGAIN})
+        self.best = self.arms[candidates[0]] if candidates else None
         self.gain: Comparison | None = None
         self.guards: list[Comparison] = []
         self.twins: dict[str, Comparison] = {}
         if self.best:
             name = self.best["name"]
-            self.gain = compare_anchor_with_arm(fresh, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, rule, name)
-            self.guards = [
-                compare_anchor_with_arm(fresh, schedule.DEFAULT, key, rule, name)
-                for key in measured_rounds.guard_metrics(fresh)
-            ]
-            twin = compare_anchor_with_arm(fresh, schedule.AGAIN, measured_rounds.WHOLE_REQUEST, rule, schedule.DEFAULT)
-            self.twins = {schedule.RESTART: twin}
-        self.faults = soundness.machine_faults(document, self.twins)
-        self.faults += soundness.correlation_faults(fresh, schedule.CONFIRMATION, schedule.DEFAULT)
+            self.gain = race.compare(name, schedule.DEFAULT, self.metric)
+            self.guards = race.compare_guards(name, schedule.DEFAULT, [self.metric])
+            self.twins = {schedule.RESTART: race.compare(schedule.DEFAULT, schedule.AGAIN, self.metric)}
+        self.faults = soundness.machine_faults(document, self.twins.items())
+        self.faults += soundness.correlation_faults(race.rounds, schedule.CONFIRMATION, schedule.DEFAULT)
         self.lost_metrics = [guard for guard in self.guards if guard.word == HURTS]
+
+    @property
+    def shortage(self) -> str:
+        """Why the time was too short, and how many minutes would do; empty where it was long enough."""
+        return next((remark for remark in self.document["remarks"] if remark.startswith(NOT_ENOUGH_TIME)), "")
 
     @property
     def is_gain_decided(self) -> bool:
@@ -111,14 +111,12 @@ class TuningResult:
     def candidate_results(self) -> list[CandidateResult]:
         """Return the results of all candidates, the fastest first; unmeasured candidates come last."""
         plan = self.document["plan"]
-        default_rate = mean_default_request_rate(self.rounds)
+        default_rate = mean_default_rate(self.rounds, self.metric)
         searched = [measured for measured in self.rounds if measured.phase != schedule.CONFIRMATION]
         results = []
         for arm in filter(schedule.is_candidate, plan["arms"]):
             name = arm["name"]
-            values = measured_rounds.log_ratios_of_counting_rounds(
-                searched, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, name
-            )
+            values = measured_rounds.log_ratios_of_counting_rounds(searched, schedule.DEFAULT, self.metric, name)
             predicted = plan["predicted"].get(name)
             ratio = predicted / default_rate if predicted and default_rate else None
             results.append(CandidateResult(arm, values, ratio, plan["rejected"].get(name, "")))
@@ -130,35 +128,22 @@ class TuningResult:
         errors = [abs(predicted / measured - 1) for predicted, measured in pairs if predicted and measured]
         return median(errors) if errors else None
 
-    def headline(self) -> str:
-        """Return the result in one line."""
-        name = self.document["instance"]
-        if self.faults:
-            return f"{name}: this run is not sound and proves nothing."
-        if self.is_gain_proven and self.gain and self.best:
-            changed = self.format_changed_options(self.best)
-            return f"{name}: {changed}: {format_interval(self.gain.interval)} over the default"
-        if self.best is None or self.gain is None:
-            return f"{name}: the default stays; no candidate was better."
-        reason = format_interval(self.gain.interval)
-        if self.lost_metrics:
-            reason = f"{format_metric_name(self.lost_metrics[0])} loses {self.lost_metrics[0].format_ratio()}"
-        return f"{name}: the default stays; {self.format_changed_options(self.best)} did not beat it: {reason}"
 
-    def format_changed_options(self, arm: Mapping[str, Any]) -> str:
-        """Return the options of a candidate as text, each with its value in the default."""
-        default = self.arms[schedule.DEFAULT]["options"]
-        return ", ".join(f"{name} {value} instead of {default[name]}" for name, value in arm["options"].items())
+def metric_of_tuning(objective: str, rounds: Sequence[Round]) -> Key:
+    """Return the metric of an objective; that of the whole request for latency, because speculation counts in it."""
+    if objective == THROUGHPUT:
+        several = {key for measured in rounds for levels in measured.levels.values() for key in levels if key[2] > 1}
+        return measured_rounds.OUTPUT, "", max((key[2] for key in several), default=1)
+    return measured_rounds.WHOLE_REQUEST if objective == LATENCY else METRICS[objective]
 
 
-def mean_default_request_rate(rounds: Sequence[Round]) -> float | None:
-    """Return the tokens per second of whole requests with the default options; None before the first counting round.
-
-    Only rounds of the sweep count, which is the basis of all predictions.
-    """
+def mean_default_rate(rounds: Sequence[Round], key: Key) -> float | None:
+    """Return the mean rate of the default by a metric in the search, per second; None before its first round."""
     levels = [
-        measured.levels[schedule.DEFAULT][measured_rounds.WHOLE_REQUEST]
+        measured.levels[schedule.DEFAULT][key]
         for measured in rounds
-        if measured.phase == schedule.SWEEP and not measured.discard_reason and schedule.DEFAULT in measured.levels
+        if measured.phase != schedule.CONFIRMATION
+        and not measured.discard_reason
+        and key in measured.levels.get(schedule.DEFAULT, {})
     ]
     return 1000 * math.exp(mean(levels)) if levels else None

@@ -17,8 +17,9 @@ from contextlib import nullcontext
 
 from ..._errors import TuningError
 from ..._io.store import HISTORY
+from ..._notation.numbers import format_utc_time
 from ..address_kinds import find_address_kind
-from .run import RUN, Run, format_moment, new_run, parse_run_line
+from .run import RUN, Run, new_run, parse_run_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def end_run(store: Store, run_id: str, now: float | None = None) -> str:
         run = history.find_open_run(run_id)
         if run is None:
             return f"{store.file_path(HISTORY)} has no begin of this run any more, so its end is not noted."
-        run.ended, run.outcome = format_moment(now), "done"
+        run.ended, run.outcome = format_utc_time(now), "done"
         history.remove_from_unfinished_layers(run)
         history.save_notable_runs()
     return ""

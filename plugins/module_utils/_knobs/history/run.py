@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..._notation.numbers import format_utc_time
 from ..._version import VERSION
 
 TYPE_CHECKING = False
@@ -105,7 +106,7 @@ class Run:
 def new_run(kind: str, now: float | None) -> Run:
     """Return a new run, with the user and playbook that the environment of this process names."""
     origin = _read_playbook_environment()
-    moment = format_moment(now)
+    moment = format_utc_time(now)
     values = {
         **{name: origin.get(name, "") for name in ("user", "controller", "playbook")},
         **{name: origin.get(name, []) for name in ("tags", "skip_tags")},
@@ -153,10 +154,6 @@ def _require_type(wanted: type, value: Any) -> Any:
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise ValueError(f"{value!r} is no {wanted.__name__}")
     return value
-
-
-def format_moment(now: float | None) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if now is None else now))
 
 
 def _parse_moment(moment: str) -> float:

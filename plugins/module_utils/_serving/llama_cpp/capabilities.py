@@ -16,6 +16,10 @@ import re
 from ..._errors import BadRequest
 from ..._io.safe_open import open_file
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 LLAMA, IK = "llama.cpp", "ik_llama.cpp"
 
 #: The start of an option is in the first ten columns of a line; descriptions start at column 34 (ik_llama.cpp) or 40.
@@ -171,6 +175,15 @@ def _is_in_file(path: str, text: bytes) -> bool:
             return data.find(text) >= 0
     except (OSError, ValueError):
         return False
+
+
+def find_engine_of_program(files: Iterable[str]) -> str | None:
+    """Return the engine of a server by the flags in the files of its program; None where they hold no known flag."""
+    names = list(files)
+    for flag, engine in ((IK_ONLY_FLAG, IK), ("--ctx-size", LLAMA)):
+        if any(_is_in_file(path, flag.encode()) for path in names):
+            return engine
+    return None
 
 
 def parse_capabilities(

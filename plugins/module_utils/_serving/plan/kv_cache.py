@@ -42,10 +42,11 @@ class CacheSettings:
 
     ``context`` is the number of tokens of all slots, ``batch`` the number of tokens in a batch. With ``windows``, a
     layer with a sliding window stores only its window. With ``compressed``, no values are stored where a model has
-    compressed keys. With ``flat``, the values of all layers are as wide as those of the widest layer.
+    compressed keys. With ``flat``, which means without flash attention, the values of all layers are as wide as those
+    of the widest layer. ``mla`` is the method by which ik_llama.cpp computes with compressed keys, 0 for none.
     """
 
-    __slots__ = ("batch", "compressed", "context", "flat", "key", "slots", "value", "windows")
+    __slots__ = ("batch", "compressed", "context", "flat", "key", "mla", "slots", "value", "windows")
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class CacheSettings:
         windows: bool = True,
         compressed: bool = True,
         flat: bool = False,
+        mla: int = 0,
     ) -> None:
         self.context = context
         self.slots = slots
@@ -64,6 +66,7 @@ class CacheSettings:
         self.windows = windows
         self.compressed = compressed
         self.flat = flat
+        self.mla = mla
 
     @property
     def slot_tokens(self) -> int:
@@ -89,9 +92,7 @@ def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
     wide = max((header.value_numbers_per_token(layer) for layer in layers), default=0)
     whole = windowed = 0.0
     for layer in layers:
-        values = wide if sizes.flat else header.value_numbers_per_token(layer)
-        cell = header.key_numbers_per_token(layer) * sizes.key + header.indexer_width * sizes.key
-        cell += 0 if header.has_compressed_keys and sizes.compressed else values * sizes.value
+        cell = _bytes_of_cell(header, layer, sizes, wide)
         if window and header.is_windowed(layer):
             windowed += cell * narrow
         else:
@@ -99,6 +100,19 @@ def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
     state = len(states) * header.state_numbers_per_layer * STATE_NUMBER_BYTES
     size = sizes.slots * (whole + windowed + state)
     return KvCache(int(size), int(windowed + state), bool(state), sizes.slot_tokens)
+
+
+def _bytes_of_cell(header: ModelLayers, layer: int, sizes: CacheSettings, wide: int) -> float:
+    """Return the bytes that a layer stores of a token; ``wide`` are the numbers of the widest layer's values."""
+    cell = header.indexer_width * sizes.key
+    if sizes.mla and header.compressed_rank:
+        # Without flash attention, method 1 also stores the compressed values in transposed form.
+        first = sizes.key if sizes.mla == 1 or not sizes.flat else sizes.value
+        transposed = header.compressed_rank * sizes.value if sizes.mla == 1 and sizes.flat else 0
+        return cell + header.compressed_numbers_per_token * first + transposed
+    values = wide if sizes.flat else header.value_numbers_per_token(layer)
+    cell += header.key_numbers_per_token(layer) * sizes.key
+    return cell + (0 if header.has_compressed_keys and sizes.compressed else values * sizes.value)
 
 
 def _round_up_to_cells(tokens: int) -> int:

@@ -11,7 +11,8 @@ nodes when the memory of these nodes is full.
 from __future__ import annotations
 
 from ..._models.draft_compatibility import MTP_LAYERS
-from ..._models.token_cost import ModelLayers
+from ..._models.known_architectures import unknown_architecture_remark
+from ..._models.token_cost import DEFAULT_MLA, ModelLayers
 from ..._notation.sizes import UNITS
 from .instance_plan import MemoryNeed
 from .kv_cache import CacheSettings, compute_kv_cache_size
@@ -68,6 +69,8 @@ def estimate_memory_need(
             remarks.append(
                 f"{member.path} does not state its layers and heads, so the memory check leaves out its KV cache."
             )
+        elif reason := unknown_architecture_remark(member):
+            remarks.append(f"{member.path}: {reason}")
         if member.unknown_tensor_types:
             remarks.append(
                 f"{member.path} has tensors of types that are not known here "
@@ -122,6 +125,7 @@ def build_cache_settings(
         windows=server.has_flag(FULL_WINDOWS_FLAG) and FULL_WINDOWS_FLAG not in options.extra_arguments,
         compressed=server.engine != "llama.cpp" or server.has_flag(COMPRESSED_CACHE_FLAG),
         flat=options.flash_attention == "off",
+        mla=0 if server.engine == "llama.cpp" else DEFAULT_MLA if options.mla is None else options.mla,
     )
 
 

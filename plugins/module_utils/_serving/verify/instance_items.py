@@ -26,6 +26,7 @@ from ..unit.installed import (
 )
 from . import jitter, silent_unit_items
 from . import trial as trials
+from .baseline import list_baseline_items
 from .silent_unit_items import build_item, judge_unit_placement
 
 TYPE_CHECKING = False
@@ -57,7 +58,7 @@ def check_all_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict
             facts.update(facts_of_models)
         elif plan is not None:
             items_of_instance, facts[name], dummy = check_instance_or_model(host, name, plan, clock)
-            items += items_of_instance
+            items += [*items_of_instance, *list_baseline_items(host, name, plan)]
         else:
             sentence = f"{instance.unit} carries no plan, or a part of one. {write_unit_again_message(instance.unit)}"
             items.append(build_item("service", name, UNKNOWN, sentence))

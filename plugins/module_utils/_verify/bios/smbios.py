@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TABLE_FILE = "/sys/firmware/dmi/tables/DMI"
 ARRAY, DEVICE, END = 16, 17, 127
+#: The names of the values of the field for the type of a module.
+MODULE_TYPES = {0x1A: "DDR4", 0x22: "DDR5"}
 #: The value of the field for the use of an array: memory of the system, not of a graphics card or flash.
 SYSTEM_MEMORY = 3
 #: Special values of the field for the size: the size is in the field for large sizes; the size is unknown.
@@ -33,14 +35,18 @@ class Slot:
     """A slot for a memory module. ``mib`` is the size of the module, 0 in an empty slot, None for an unknown size.
 
     ``rated`` is the highest speed of the module and ``configured`` its present speed, in MT/s; 0 is unknown.
+    ``module_type`` is a text such as DDR5, "" for a type that is no DDR4 or DDR5.
     """
 
-    def __init__(self, name: str, bank: str, mib: int | None, rated: int, configured: int) -> None:
+    def __init__(
+        self, name: str, bank: str, mib: int | None, rated: int, configured: int, module_type: str = ""
+    ) -> None:
         self.name = name
         self.bank = bank
         self.mib = mib
         self.rated = rated
         self.configured = configured
+        self.module_type = module_type
 
     @property
     def has_module(self) -> bool:
@@ -57,6 +63,16 @@ class MemorySlots:
     @property
     def filled_slots(self) -> list[Slot]:
         return [slot for slot in self.slots if slot.has_module]
+
+    def format_modules(self) -> str:
+        """Return count, size, type and present speed of all modules, such as ``24x 64 GiB DDR5-4800``; "" for none."""
+        counts: dict[str, int] = {}
+        for slot in self.filled_slots:
+            size = f"{slot.mib / 1024:g} GiB " if slot.mib else ""
+            speed = slot.configured or slot.rated
+            kind = f"{slot.module_type or 'memory'}{f'-{speed}' if speed else ''}"
+            counts[f"{size}{kind}"] = counts.get(f"{size}{kind}", 0) + 1
+        return ", ".join(f"{count}x {module}" for module, count in sorted(counts.items()))
 
 
 def read_memory_slots(fs: KernelFS) -> MemorySlots:
@@ -117,9 +133,9 @@ def _read_smbios_table(fs: KernelFS) -> bytes:
 
 def _parse_slot(structure: bytes, texts: list[str]) -> Slot:
     name, bank = _parse_text(structure, 0x10, texts), _parse_text(structure, 0x11, texts)
-    return Slot(
-        name, bank, _parse_size_mib(structure), _parse_speed(structure, 0x15, 0x54), _parse_speed(structure, 0x20, 0x58)
-    )
+    rated, configured = _parse_speed(structure, 0x15, 0x54), _parse_speed(structure, 0x20, 0x58)
+    module_type = MODULE_TYPES.get(_parse_number_or_zero(structure, 0x12, 1), "")
+    return Slot(name, bank, _parse_size_mib(structure), rated, configured, module_type)
 
 
 def _parse_size_mib(structure: bytes) -> int | None:

@@ -101,7 +101,10 @@ INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
     "with_tuned": ([[LLAMA, ROUTER], TUNED], {0: 1, 1: 1}),
 }
 #: Those whose input is a document of a program; what is none of these their own tests hold against them.
-OF_DOCUMENTS = {"benchmark_metrics", "benchmark_page", "benchmark_report"}
+OF_DOCUMENTS = {
+    *("benchmark_csv", "benchmark_metrics", "benchmark_page", "benchmark_report"),
+    *("comparison_page", "run_comparison"),
+}
 
 
 def call(name: str, given: list[Any]) -> Callable[[], Any]:

@@ -24,9 +24,9 @@ def client(sample: dict[str, Any]) -> None:
 
     Eight tokens come at once.
     """
-    gap = 8 * sample["predicted_ms"] / sample["predicted_n"] * sample["streams"]
+    gap = 8 * sample["predicted_ms"] / sample["predicted_n"]
     sample["gaps_ms"] = [round(gap * (1 + (at % 7) / 10), 3) for at in range(sample["predicted_n"] // 8 - 1)]
-    sample["ttft_ms"] = sample["prompt_ms"]
+    sample["ttft_ms"], sample["ttfts_ms"] = sample["prompt_ms"], [sample["prompt_ms"]]
 
 
 def _spoil(sample: dict[str, Any]) -> None:
@@ -79,6 +79,26 @@ def benchmark(rounds: int = 6) -> dict[str, Any]:
     for one in bench.data["samples"]:
         one["arm"] = schedule.RUNNING
     return bench.data
+
+
+def loads() -> dict[str, Any]:
+    """Return a benchmark with two depths of context, second turns, arrivals at a rate, and energy."""
+    data = benchmark(2)
+    plain = [one for one in data["samples"] if one["streams"] == 1]
+    data["plan"]["slo"] = {"first_ms": 2000, "per_token_ms": 100}
+    for depth in (4096, 16384):
+        data["samples"] += [_changed(one, 1 + depth / 16384, depth=depth) for one in plain]
+    data["samples"] += [_changed(one, 0.1, turn=2, depth=600, prompt_n=40) for one in plain]
+    data["samples"] += [_changed(one, 2.0, rate=0.5, streams=3, within_slo=0.75) for one in plain]
+    for one in data["samples"]:
+        one["witness"].update(joules=3600.0, seconds=10.0, power_source="bmc", tokens=1800)
+    return data
+
+
+def _changed(sample: dict[str, Any], factor: float, **other: Any) -> dict[str, Any]:
+    """Return a copy of a sample whose times are longer by a factor."""
+    times = {name: sample[name] * factor for name in ("prompt_ms", "predicted_ms", "output_ms", "ttft_ms")}
+    return {**sample, **times, "ttfts_ms": [times["ttft_ms"]], "witness": dict(sample["witness"]), **other}
 
 
 def tuning() -> dict[str, Any]:

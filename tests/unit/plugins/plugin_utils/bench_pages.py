@@ -40,23 +40,32 @@ class Reader(HTMLParser):
 
 def rows(page: str, title: str) -> list[list[str]]:
     """Return the words of each row of a table."""
-    part = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0].partition("<tbody>")[2]
+    part = section(page, title).partition("<tbody>")[2]
     return [
-        [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        [re.sub("<title>.*?</title>|<[^>]*>", "", cell) for cell in cells(row)]
         for row in re.findall("<tr>(.*?)</tr>", part)
     ]
 
 
+def section(page: str, title: str) -> str:
+    """Return the markup of a section, or of a part that is folded up, after its title."""
+    for tag, end in (("h2", "</section>"), ("summary", "</details>")):
+        dummy, found, after = page.partition(f"<{tag}>{title}</{tag}>")
+        if found:
+            return after.partition(end)[0]
+    return ""
+
+
+def cells(row: str) -> list[str]:
+    """Return the markup of each cell of a row."""
+    return re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+
+
 def groups(page: str, title: str) -> list[str]:
     """Return the groups of a chart."""
-    return re.findall("<g .*?</g>", page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0])
+    return re.findall("<g .*?</g>", section(page, title))
 
 
-def marks(group: str) -> list[float]:
-    """Return how far to the right the marks of a group are."""
-    return [float(x) for x in re.findall(r"translate\(([\d.]+) ", group)]
-
-
-def line_at_one(page: str) -> float:
-    """Return where the ratio 1 is in the forest plot."""
-    return float(re.findall(r'class="one" d="M([\d.]+) ', page)[0])
+def marks(markup: str) -> list[float]:
+    """Return how far to the right each mark is, in percent of the width."""
+    return [float(x) for x in re.findall(r'<svg class="at" x="([\d.]+)%" y="[\d.]+"><path class="mark', markup)]

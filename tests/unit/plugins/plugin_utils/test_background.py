@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ansible_collections.sovereign.epyc.plugins.action import llama_build, llama_server, model_file
+from ansible_collections.sovereign.epyc.plugins.action import llama_ablation, llama_build, llama_server, model_file
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _background
 
 FILE = "/root/.ansible_async/j1.7"
@@ -159,6 +159,30 @@ def test_check_mode_and_a_tasks_own_async_are_as_ever(host: Host, changes: dict[
     (only,) = host.executed
     assert only["wrap_async"] == wrapped and only["module_args"] == {"path": "/srv/m.gguf"} and host.asked == []
     assert host.task.async_val == wrapped
+
+
+def test_each_poll_of_a_measurement_says_that_its_controller_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(monkeypatch, llama_ablation)
+    host.task.args = {"instance": "chat"}
+    host.answers = ["", ""]
+    host.run()
+    assert len(host.asked) == 4
+    assert all(asked.startswith("touch /run/sovereign-epyc/benchmark.asked 2>/dev/null; ") for asked in host.asked[:3])
+    timeout = host.executed[0]["module_args"]["controller_timeout"]
+    # Two polls may fail.
+    assert 60 == timeout >= 3 * llama_ablation.ActionModule.longest_pause
+    host.task.args["controller_timeout"] = 600
+    host.run()
+    assert host.executed[-2]["module_args"]["controller_timeout"] == 600
+
+
+def test_nobody_asks_for_a_controller_that_was_killed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that asks survives it, and a run on the host would count it as the controller."""
+    monkeypatch.setattr(_background.os, "getppid", lambda: 1 if host.now > 10 else 77)
+    host.answers = [""] * 1000
+    with pytest.raises(AnsibleActionFail, match="ansible-playbook has ended"):
+        host.run()
+    assert 10 < host.now < 20 and len(host.asked) < 20
 
 
 # A token

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import archive, command_line
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.module_sources import BENCH, PACKAGE
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -108,7 +108,7 @@ def test_it_measures_as_the_playbook_does(here: Measured, capsys: pytest.Capture
     said = capsys.readouterr()
     path = said.err.splitlines()[-1].rpartition(" ")[2].rstrip(".")
     document = json.loads(Path(path).read_text())
-    assert said.out == ablation_report.render_report_of_any_run(document) and "it measures round 1" in said.err
+    assert said.out == run_report.render_run_report(document) and "round 1, 0 of " in said.err
     assert {(one["kind"], one["streams"]) for one in document["samples"]} == {("prose", 1)}
 
 

@@ -105,7 +105,7 @@ def test_a_pair_that_pays_only_together_is_shown_by_the_confirmation() -> None:
     assert race.kept_over_stock and race.kept_over_stock.interval and race.confirmed
     dummy, low, high = race.kept_over_stock.interval.to_ratios()
     assert low < 1.06 < high < 1.12 and low > 1
-    assert race.other_pairs["kept over tuned"].word == "pays"
+    assert race.over_tuned["latency"].word == "pays"
 
 
 def test_noise_that_lasts_longer_than_a_round_voids_the_run() -> None:

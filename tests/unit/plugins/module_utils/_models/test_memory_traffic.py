@@ -222,3 +222,21 @@ def test_a_header_that_says_too_little(tmp_path: Path) -> None:
 def test_a_model_that_reads_a_whole_text_at_once_keeps_nothing(tmp_path: Path) -> None:
     found = taken(written(tmp_path / "m.gguf", NORM, {"block_count": 1}, "bert"), 1000)
     assert (found.parts["kv"], found.parts["state"], found.total_bytes) == (0, 0, 4096)
+
+
+@pytest.mark.parametrize(("mla", "numbers"), [(0, 128 * (192 + 128)), (3, 576)])
+def test_compressed_keys_of_a_file_that_describes_heads(tmp_path: Path, mla: int, numbers: int) -> None:
+    """ik_llama.cpp reads 576 numbers of a token for all heads, llama.cpp keys and values of each head."""
+    more: dict[str, int] = {
+        "block_count": 61,
+        "attention.head_count": 128,
+        "attention.head_count_kv": 128,
+        "attention.key_length": 192,
+        "attention.value_length": 128,
+        "attention.kv_lora_rank": 512,
+        "rope.dimension_count": 64,
+    }
+    path = tmp_path / "m.gguf"
+    path.write_bytes(ggufs.gguf(ggufs.model(None, "deepseek2", **more)))
+    traffic = compute_step_traffic(gguf_model.read_model(str(path)), 1000, mla=mla)
+    assert traffic is not None and traffic.parts["kv"] == 61 * 1000 * numbers * 2

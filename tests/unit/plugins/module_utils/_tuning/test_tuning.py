@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.statistics.confidence_interval import (
     confidence_interval,
@@ -86,47 +87,51 @@ def run(here: Measured, path: str | None = None, **options: Any) -> tuple[dict[s
 def test_it_finds_what_is_faster_and_proves_it_on_fresh_rounds(here: Measured, simulated: Simulated) -> None:
     data, found = run(here)
     tuned = found.to_tuned_options()
-    assert tuned["options"] == {"threads": 16} and tuned["run"] == data["id"]
+    assert tuned["options"]["threads"] == 16 and tuned["run"] == data["id"]
     # A request is also the time of its prompt, which no option changes here.
     assert 1.03 < tuned["low"] < tuned["ratio"] < tuned["high"] < 1.1
     assert tuned["measured_on"]["kernel"] == data["fingerprint"]["kernel"]
     assert simulated.put_back == 1 and simulated.begun == ["llama-chat.service"]
-    text = ablation_report.render_report_of_any_run(data)
-    assert text.startswith("chat: threads 16 instead of 8: 1.07 (1.06 to 1.07) over the default\n")
+    text = run_report.render_run_report(data)
+    first = r"Tuning of chat: [67]\.\d % faster than the default \([56]\.\d to [78]\.\d %\) with threads 16"
+    assert re.match(first, text)
     assert all(len(line) <= 100 for line in text.splitlines())
     phases = [one["phase"] for one in data["plan"]["order"]]
-    assert phases[:2] == [schedule.SWEEP] * 2 and phases[-1] == schedule.CONFIRMATION
-    assert found.median_prediction_error() is not None and found.median_prediction_error() < 0.02
+    assert phases[:2] == [schedule.PROBE, schedule.SWEEP] and phases[-1] == schedule.CONFIRMATION
+    assert found.median_prediction_error() is not None and found.median_prediction_error() < 0.05
 
 
 def test_where_nothing_is_faster_the_default_stays(here: Measured, simulated: Simulated, tmp_path: Path) -> None:
-    """In at most one of twenty runs chance makes a claim."""
+    """No confirmation is worth its time where nothing seems 2 percent better."""
     simulated.level = lambda arm: 0.0
     claims = 0
-    for seed in range(20):
+    for seed in range(4):
         simulated.draw.seed(seed)
-        found = run(here, seed=seed, path=str(tmp_path / f"run-{seed}.json"))[1]
+        data, found = run(here, seed=seed, path=str(tmp_path / f"run-{seed}.json"))
         claims += bool(found.to_tuned_options())
-        assert found.to_tuned_options() or "the default stays" in found.headline() or found.faults
-    assert claims <= 1
+        text = run_report.render_run_report(data)
+        assert found.to_tuned_options() or found.faults or "nothing that was tried seems more than 2 %" in text
+    assert claims == 0
 
 
 def test_a_gain_that_costs_another_metric_is_not_taken(here: Measured, simulated: Simulated) -> None:
-    data = run(here)[0]
+    data, found = run(here)
+    assert found.best
     for one in data["samples"]:
-        if one["arm"] == "candidate 2":
+        if one["arm"] == found.best["name"]:
             one["prompt_ms"] *= 1.5
             one["predicted_ms"] /= 1.5
     altered = TuningResult(data)
-    assert altered.best and altered.best["name"] == "candidate 2"
-    assert altered.to_tuned_options() == {} and "prefill" in altered.headline()
+    assert altered.best == found.best and altered.to_tuned_options() == {}
+    first = run_report.render_run_report(data)
+    assert re.match(r"Tuning of chat: mixed, so the default stays: [^$]* but\s+prefill loses 0\.67", first)
 
 
 def test_the_gain_and_the_twin_share_the_error_level(here: Measured, simulated: Simulated) -> None:
     data, found = run(here)
     fresh = [one for one in found.rounds if one.phase == schedule.CONFIRMATION]
     for comparison, arm, anchor in (
-        (found.gain, schedule.DEFAULT, "candidate 2"),
+        (found.gain, schedule.DEFAULT, found.best["name"] if found.best else ""),
         (found.twins[schedule.RESTART], schedule.AGAIN, schedule.DEFAULT),
     ):
         ratios = measured_rounds.log_ratios_of_counting_rounds(fresh, arm, measured_rounds.WHOLE_REQUEST, anchor)
@@ -141,7 +146,7 @@ def test_what_the_planner_refuses_is_rejected_and_costs_no_round(here: Measured,
     assert found.to_tuned_options() == {}
     assert "threads is 16" in data["plan"]["rejected"]["candidate 2"]
     assert not any(one["arm"] == "candidate 2" for one in data["samples"])
-    assert "threads 16: threads is 16, and there are 8 cores." in ablation_report.render_report_of_any_run(data)
+    assert "threads 16: threads is 16, and there are 8 cores." in run_report.render_run_report(data)
 
 
 def test_a_candidate_that_does_not_start_is_rejected(here: Measured, simulated: Simulated) -> None:
@@ -172,7 +177,7 @@ def test_a_default_that_does_not_start_ends_it(here: Measured, simulated: Simula
 def test_a_run_that_could_not_put_all_back_proves_nothing(here: Measured, simulated: Simulated) -> None:
     data = run(here)[0]
     data["restored"] = False
-    assert TuningResult(data).to_tuned_options() == {} and "is not sound" in TuningResult(data).headline()
+    assert TuningResult(data).to_tuned_options() == {} and "is not sound" in run_report.render_run_report(data)
 
 
 def test_a_check_says_what_would_be_tried(here: Measured) -> None:

@@ -92,10 +92,10 @@ def passes(check: Callable[[Any], Any], *errors: type[Exception]) -> Callable[[A
 @pytest.mark.parametrize(
     ("make", "at_least"),
     [
-        (bench_documents.ablation, 200),
-        (bench_documents.unconfirmed, 200),
+        (bench_documents.ablation, 180),
+        (bench_documents.unconfirmed, 165),
         (bench_documents.benchmark, 20),
-        (bench_documents.tuning, 60),
+        (bench_documents.tuning, 15),
     ],
 )
 def test_the_run_page_escapes_texts_of_documents(make: Callable[[], dict[str, Any]], at_least: int) -> None:

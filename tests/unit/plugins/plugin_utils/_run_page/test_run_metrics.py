@@ -55,6 +55,19 @@ def test_a_tuning_and_a_benchmark() -> None:
     assert not any(name == ratio for name, dummy in samples(run_metrics.render_run_metrics(documents.benchmark())))
 
 
+def test_the_energy_of_each_arm() -> None:
+    """Each arm takes 400 W for ten seconds in a round, and generates 500 tokens."""
+    data = documents.benchmark()
+    for sample in data["samples"]:
+        sample["witness"].update(joules=4000.0, seconds=10.0, tokens=500, power_source="rapl")
+    found = samples(run_metrics.render_run_metrics(data))
+    assert found["sovereign_epyc_benchmark_watts", 'service="chat",arm="running"'] == 400
+    assert found["sovereign_epyc_benchmark_tokens_per_joule", 'service="chat",arm="running"'] == 0.125
+    for sample in data["samples"]:
+        sample["witness"].update(joules=None)
+    assert not any("watts" in name for name, dummy in samples(run_metrics.render_run_metrics(data)))
+
+
 @pytest.mark.parametrize("make", [documents.begun, documents.unconfirmed])
 def test_a_run_that_proves_nothing_says_so(make: Callable[[], dict[str, Any]]) -> None:
     data = make()

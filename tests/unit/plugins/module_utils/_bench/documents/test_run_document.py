@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import document_shape, run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench
 
 Data = dict[str, Any]
+#: A run that schema 1 recorded.
+OLD_RUN = Path(__file__).parents[6] / "docs/runs/two-cores.json.gz"
 
 
 def run(rounds: int = 2) -> Data:
@@ -59,7 +62,8 @@ def test_a_run_goes_to_its_file_and_back(tmp_path: Path) -> None:
 
 
 BROKEN = [
-    (put("schema", 2), "the schema is 2, and this version of the collection reads 1 only"),
+    (put("schema", 3), r"the schema is 3, and .* reads 1 to 2 only; use version .* of the collection or a newer one"),
+    (put("minor", "x"), "minor is 'x' and should be a whole number"),
     (lambda data: data.pop("seed"), "seed is missing"),
     (put("seed", -1), "seed is -1 and should be a whole number from 0 up"),
     (put("seed", True), "seed is True and should be a whole number"),
@@ -83,6 +87,9 @@ BROKEN = [
     (more("plan", "order", 0, "arms", "tuned"), r"plan.order\[0\].arms names an arm twice"),
     (put("plan", "arms", 2, "name", "tuned"), "plan.arms has no again"),
     (lambda data: data["plan"]["arms"].append(data["plan"]["arms"][3]), "has the arm without boost twice"),
+    (put("plan", "arms", 3, "removed", []), "says that the arm without boost leaves out boost"),
+    (put("plan", "objective", "speed"), "should be one of latency, throughput, prompt, energy"),
+    (put("samples", 0, "within_slo", 1.5), "is 1.5 and should be a number from 0 to 1"),
     (put("plan", "arms", 0, "without", "boost"), "has the setting boost twice"),
     (put("plan", "arms", 3, "class", None), "gives without boost the class None"),
     (put("plan", "arms", 3, "without", None), "says that the arm without boost leaves out None"),
@@ -99,7 +106,7 @@ def test_what_no_run_wrote_is_refused_with_its_place(change: Callable[[Data], No
     data = run()
     run_document.validate_document(data)
     change(data)
-    with pytest.raises(BadRequest, match=f"{sentence}.*; (take the file as the run wrote it|use the version)"):
+    with pytest.raises(BadRequest, match=f"{sentence}.*(; take the file as the run wrote it)?"):
         run_document.validate_document(data)
 
 
@@ -169,3 +176,75 @@ def test_written_parts_of_a_document_cannot_change(tmp_path: Path, change: Calla
     change(changed)
     with pytest.raises(TuningError, match=rf"was not written: {part} would be other than it holds"):
         run_document.save_document(path, changed)
+
+
+def test_a_newer_minor_version_may_have_more_keys(tmp_path: Path) -> None:
+    data = {**run(), "minor": document_shape.MINOR + 1, "extra": 1}
+    data["samples"][0]["more"] = {"a": 1}
+    assert run_document.validate_document(data) == data
+    data["samples"][0]["predicted_ms"] = 0
+    with pytest.raises(BadRequest, match=r"samples\[0\].predicted_ms is 0"):
+        run_document.validate_document(data)
+
+
+def old_ablation() -> Data:
+    """Return the text of a run that schema 1 recorded."""
+    return dict(json.loads(gzip.decompress(OLD_RUN.read_bytes())))
+
+
+def test_a_compressed_run_of_schema_1_is_read(tmp_path: Path) -> None:
+    old = old_ablation()
+    assert old["schema"] == 1
+    data = run_document.load_document(str(OLD_RUN))
+    assert (data["schema"], data["minor"], data["collection"]) == (2, 0, None)
+    assert data["plan"]["zone"] == old["plan"]["zone"] and data["plan"]["objectives"] == ["latency"]
+    assert {arm["name"]: arm["removed"] for arm in data["plan"]["arms"]} == {
+        "stock": ["speculation"],
+        "tuned": [],
+        "again": [],
+        "without speculation": ["speculation"],
+    }
+    for before, after in zip(old["samples"], data["samples"]):
+        assert (after["predicted_n"], after["predicted_ms"]) == (before["predicted_n"], before["predicted_ms"])
+        assert after["output_n"] == before["predicted_n"] and after["ttfts_ms"] == [before["ttft_ms"]]
+        # The server computes for most of the time that the client waits.
+        assert after["output_ms"] == pytest.approx(before["prompt_ms"] + before["predicted_ms"], rel=0.1)
+    assert run_document.validate_document(data) == data
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(old))
+    data["remarks"].append("It goes on after an update of the collection.")
+    run_document.save_document(str(path), data)
+    assert run_document.load_document(str(path)) == data
+
+
+def test_a_window_of_schema_1_has_no_decoding_times() -> None:
+    old = old_ablation()
+    old["samples"][0].update(streams=4, predicted_n=50, predicted_ms=1000.0)
+    (sample, *dummy) = run_document.validate_document(old)["samples"]
+    assert (sample["predicted_n"], sample["predicted_ms"]) == (None, None)
+    assert (sample["output_n"], sample["output_ms"], sample["ttfts_ms"]) == (50, 1000.0, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda data: data["samples"][0].pop("predicted_n"), r"samples\[0\].predicted_n is missing"),
+        (put("samples", 0, "output_n", 5), r"samples\[0\].output_n is nothing that this version"),
+        (lambda data: data.pop("plan"), "plan is missing"),
+    ],
+)
+def test_a_run_that_schema_1_did_not_write_is_refused(change: Callable[[Data], None], sentence: str) -> None:
+    old = old_ablation()
+    change(old)
+    with pytest.raises(BadRequest, match=sentence):
+        run_document.validate_document(old)
+
+
+def test_a_broken_compressed_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.json.gz"
+    path.write_bytes(OLD_RUN.read_bytes()[:200])
+    with pytest.raises(BadRequest, match=r"run\.json\.gz is no JSON"):
+        run_document.load_document(str(path))
+    path.write_bytes(b"\x1f\x8bxx")
+    with pytest.raises(BadRequest, match=r"run\.json\.gz cannot be decompressed .*: copy the file again"):
+        run_document.load_document(str(path))

@@ -80,21 +80,31 @@ def test_small_packets_are_sent_at_once() -> None:
 
 def test_the_record_of_an_answer() -> None:
     found = answer(10, [10.2, 10.21, 10.23], predicted_ms=35.5, draft_n=2, draft_n_accepted=1)
+    found.time = "2026-11-25T20:15:00Z"
     assert list(answers.build_one_stream_sample(found, WHERE, WITNESS, "The host swapped 3 pages.").items()) == [
         ("round", 3),
         ("arm", "tuned"),
         ("start", 2),
         ("kind", "prose"),
         ("streams", 1),
+        ("depth", 0),
+        ("turn", 1),
+        ("rate", None),
+        ("time", "2026-11-25T20:15:00Z"),
+        ("prompt", hashlib.sha256(b"Once").hexdigest()[:12]),
         ("prompt_n", 20),
         ("prompt_ms", 100.0),
         ("predicted_n", 3),
         ("predicted_ms", 35.5),
+        ("output_n", 3),
+        ("output_ms", pytest.approx(230)),
         ("drafted", 2),
         ("accepted", 1),
         ("ttft_ms", 200.0),
+        ("ttfts_ms", [200.0]),
         ("gaps_ms", [10.0, 20.0]),
         ("text_sha256", hashlib.sha256(b"text").hexdigest()),
+        ("within_slo", None),
         ("witness", {"others": 0.0, "steal": 0.0}),
         ("void", "The host swapped 3 pages."),
     ]

@@ -49,7 +49,9 @@ def test_the_record_of_a_window() -> None:
     assert list(record) == list(alone) and record["witness"] == WITNESS
     assert (record["streams"], record["kind"], record["round"], record["arm"]) == (2, "prose", 3, "tuned")
     # 8 + 8 of one stream, 8 + 8 of the other, whose last two tokens come after the end at 8.
-    assert (record["predicted_n"], record["predicted_ms"]) == (32, 8000)
+    assert (record["output_n"], record["output_ms"]) == (32, 8000)
+    # The last answer does not lie within the window.
+    assert (record["predicted_n"], record["predicted_ms"]) == (24, 12000)
     assert (record["prompt_n"], record["prompt_ms"], record["ttft_ms"]) == (60, 1.0, 500)
     assert record["gaps_ms"] == [500.0] * 21 and record["text_sha256"] is None and record["void"] == "No."
 

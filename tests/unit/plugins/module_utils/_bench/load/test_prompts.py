@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -73,6 +72,9 @@ def test_a_users_file(tmp_path: Path) -> None:
         ('{"text": "a", "output_length": 1}', "line 2: its output_length is 1"),
         ('{"text": "a", "output_length": true}', "line 2: its output_length is True"),
         ('{"text": "a", "output_length": 9.5}', "line 2: its output_length is 9.5"),
+        ('{"text": "a", "kind": ""}', "line 2: its kind is ''; give a name of at most 40 plain characters"),
+        ('{"text": "a", "kind": "a\\nb"}', "line 2: its kind is 'a\\nb'"),
+        ('{"text": "a", "kind": 5}', "line 2: its kind is 5"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, line: str, words: str) -> None:
@@ -96,16 +98,6 @@ def test_files_that_hold_no_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(prompts, "LARGEST_FILE", 10)
     with pytest.raises(BadRequest, match="are larger than"):
         prompts.read_prompt_file(str(path))
-
-
-def test_the_built_in_prompts_can_be_written_as_a_file(tmp_path: Path) -> None:
-    ours = prompts.built_in_prompts()["summary"]
-    path = tmp_path / "ours.jsonl"
-    path.write_text(prompts.format_prompt_file(ours))
-    assert [(one.text, one.tokens) for one in prompts.read_prompt_file(str(path), 7)] == [
-        (one.text, one.tokens) for one in ours
-    ]
-    assert [set(json.loads(line)) for line in path.read_text().splitlines()] == [{"text", "output_length"}] * 3
 
 
 def test_the_digest_differs_between_prompts() -> None:

@@ -19,7 +19,6 @@ GOLDEN = [
 ]
 KNOBS = [knob("boost"), knob("threads", schedule.RESTART), knob("pages", schedule.RESTART)]
 NAMES = ("stock", "tuned", "again", "without a", "without b")
-PHASES = (schedule.ABLATION, schedule.CONFIRMATION)
 
 
 def orders(unit: str, rounds: int, seed: int = 7, names: Sequence[str] = NAMES) -> list[list[str]]:
@@ -42,7 +41,16 @@ def test_the_arms_of_an_ablation() -> None:
 def test_each_class_has_its_own_rounds() -> None:
     arms = [*schedule.build_ablation_arms(KNOBS), schedule.build_kept_arm([], "restart")]
     assert schedule.arm_names_of_round(arms, "live", ["boost", "threads"]) == ["tuned", "again", "without boost"]
-    assert schedule.arm_names_of_round(arms, "restart", ["threads"]) == ["stock", "tuned", "again", "without threads"]
+    assert schedule.arm_names_of_round(arms, "restart", ["threads"]) == ["tuned", "again", "without threads"]
+
+
+def test_an_arm_says_which_settings_it_leaves_out() -> None:
+    arms = {arm["name"]: arm["removed"] for arm in schedule.build_ablation_arms(KNOBS)}
+    assert (arms["stock"], arms["tuned"]) == (["boost", "threads", "pages"], [])
+    assert arms["without pages"] == ["pages"]
+    screened = schedule.build_screening_arm(3, KNOBS[1:], "restart")
+    assert (screened["name"], screened["without"], screened["removed"]) == ("screen 3", None, ["threads", "pages"])
+    assert schedule.is_screening_arm(screened) and schedule.rejectable_setting_or_candidate(screened) == "screen 3"
 
 
 def test_no_knob_and_a_knob_that_comes_twice_are_refused() -> None:
@@ -77,12 +85,20 @@ def test_every_second_round_of_boots_is_reversed() -> None:
     assert rows[0] != rows[2]
 
 
-def test_the_server_that_all_share_starts_anew_every_five_rounds() -> None:
-    live = [schedule.plan_round(1, nth, "live", nth, NAMES)["restart"] for nth in range(1, 12)]
-    assert [nth for nth, restart in enumerate(live, 1) if restart] == [1, 6, 11]
+def test_each_round_has_a_start_of_its_own_or_each_arm_has() -> None:
+    assert all(schedule.plan_round(1, nth, "live", nth, NAMES)["restart"] for nth in range(1, 12))
     assert not any(schedule.plan_round(1, nth, "restart", nth, NAMES)["restart"] for nth in range(1, 12))
 
 
-def test_the_confirmation_has_an_order_of_its_own() -> None:
-    rows = [[schedule.plan_round(7, 1, "live", nth, NAMES, phase)["arms"] for nth in (1, 2, 3)] for phase in PHASES]
-    assert rows[0] != rows[1]
+@pytest.mark.parametrize(("count", "rounds"), [(2, 4), (3, 6), (5, 10)])
+def test_in_the_confirmation_each_arm_follows_each_other_arm_equally_often(count: int, rounds: int) -> None:
+    names = NAMES[:count]
+    rows = [schedule.plan_round(7, nth, "restart", nth, names, schedule.CONFIRMATION)["arms"] for nth in range(1, 99)]
+    assert rows[:rounds] == rows[rounds : 2 * rounds]
+    order = [name for row in rows[: rounds + 1] for name in row][: rounds * count + 1]
+    pairs = [(before, after) for before, after in zip(order, order[1:]) if before != after]
+    assert {pairs.count((one, other)) for one in names for other in names if one != other} == {
+        len(pairs) // (count * (count - 1))
+    }
+    for place in range(count):
+        assert {[row[place] for row in rows[:rounds]].count(name) for name in names} == {rounds // count}

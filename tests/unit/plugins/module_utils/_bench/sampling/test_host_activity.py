@@ -15,7 +15,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Server
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import discard_reasons, host_activity
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import (
+    discard_reasons,
+    host_activity,
+    other_programs,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
 from ansible_collections.sovereign.epyc.tests.unit.fakes.services import UNIT, Service
@@ -50,13 +54,17 @@ class Scene:
         }
         self.used = 40.0
         self.swapped = 5
+        self.cpus = other_programs.InstanceCpus(
+            self.tree.topology(), [SimpleNamespace(cpus=(0, 1, 2, 3), draft_cpus=(), nodes=(0,))]
+        )
         self.service.thread(100, "0-3", 0)
         self.service.thread(101, "4", 4)
         self.put()
 
     def put(self) -> None:
         line = " ".join(map(str, self.ticks.values()))
-        self.tree.put("/proc/stat", f"cpu  {line} 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0")
+        rows = [f"cpu  {line} 0 0", f"cpu0 {line} 0 0", *(f"cpu{cpu} 1 1 1 1 1 1 1 1 0 0" for cpu in range(1, 16))]
+        self.tree.put("/proc/stat", "\n".join(rows))
         self.tree.put("/proc/vmstat", f"pgfault 9\npswpin {self.swapped}\npswpout 2")
         self.tree.put(f"{UNIT}/cpu.stat", f"usage_usec {int(self.used * 1e6)}\nuser_usec 5\nsystem_usec 5")
 
@@ -67,11 +75,11 @@ class Scene:
         )
 
     def quiet(self) -> None:
-        """A round of ten seconds: the service computes for 20, we for 0.1, and all others for 0.2, one percent."""
+        """A round of ten seconds on four CPUs: the service computes for 20, we for 0.1, and all others for 0.4."""
         self.service.now += 10
         self.used += 20
         self.own += 0.1
-        self.ticks["user"] += 20 * SECONDS + 30
+        self.ticks["user"] += 20 * SECONDS + 50
         self.ticks["idle"] += 20 * SECONDS
         self.ticks["iowait"] += 3 * SECONDS
         if self.metrics:
@@ -86,13 +94,19 @@ class Scene:
         self.put()
         return before, self.look()
 
-    def objections(self, *changes: Callable[[], object], **limits: Any) -> list[str]:
-        return discard_reasons.discard_reasons(*self.run(*changes), (60, 288), discard_reasons.DiscardLimits(**limits))
+    def activity(self, before: host_activity.HostReading, after: host_activity.HostReading) -> dict[str, Any]:
+        energy = SimpleNamespace(joules=3600.0, seconds=10.0, source="rapl")
+        return host_activity.activity_between_readings(self.tree.fs, before, after, self.cpus, energy, 288, "abc")
+
+    def objections(self, *changes: Callable[[], object], nodes: set[int] | None = None) -> list[str]:
+        before, after = self.run(*changes)
+        return discard_reasons.discard_reasons(before, after, (60, 288), self.activity(before, after), nodes)
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     scenes: list[Scene] = []
+    monkeypatch.setattr(host_activity.os, "sched_getaffinity", lambda process: {3})
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         metrics = scenes[0].metrics
@@ -109,24 +123,26 @@ def test_a_quiet_round_counts(scene: Scene) -> None:
 
 def test_the_recorded_activity_of_a_round(scene: Scene) -> None:
     before, after = scene.run()
-    assert host_activity.activity_between_readings(scene.tree.fs, before, after, "abc") == {
+    assert scene.activity(before, after) == {
         "others": 0.01,
         "steal": 0.0,
+        "busiest": [],
         "freq_mhz": None,
-        "watts": None,
+        "joules": 3600.0,
+        "seconds": 10.0,
+        "power_source": "rapl",
+        "tokens": 288,
         # On each node 512 pages of 4 kB of the model and 128 of the heap; a stack, zeros, and three huge pages.
         "pages_by_node": {"0": 2048 + 512 + 4 + 4, "1": 2048 + 512 + 3 * 2048},
-        "huge_kb": 2048 + 4096 + 4096 + 2048,
         "settings_sha256": "abc",
     }
 
 
 def test_other_programs(scene: Scene) -> None:
     def more() -> None:
-        scene.ticks["softirq"] += 30
+        scene.ticks["softirq"] += 60
 
-    assert scene.objections(more) == ["Other programs used 2.5% of the processor time of the service, more than 2.0%."]
-    assert scene.objections(others=0.03) == []
+    assert scene.objections(more) == ["Other programs took 2.5% of the time of the instance's CPUs, above 2.0%."]
 
 
 def test_our_own_time_is_not_that_of_others(scene: Scene) -> None:
@@ -134,23 +150,15 @@ def test_our_own_time_is_not_that_of_others(scene: Scene) -> None:
         scene.own += 5
         scene.ticks["user"] += 5 * SECONDS
 
-    before, after = scene.run(work)
-    assert host_activity.other_programs_cpu_share(before, after) == pytest.approx(0.01)
+    assert scene.activity(*scene.run(work))["others"] == 0.01
 
 
 def test_a_service_that_did_nothing(scene: Scene) -> None:
     def idle() -> None:
         scene.used -= 20
 
-    before, after = scene.run(idle)
-    assert (
-        host_activity.other_programs_cpu_share(before, after) is None
-        and host_activity.activity_between_readings(scene.tree.fs, before, after)["others"] is None
-    )
-    assert (
-        "The service used no processor time: another server answered"
-        in discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits())[0]
-    )
+    (sentence,) = scene.objections(idle)
+    assert sentence.startswith("The service used no processor time: another server answered")
 
 
 def test_steal(scene: Scene) -> None:
@@ -158,11 +166,9 @@ def test_steal(scene: Scene) -> None:
         scene.ticks["steal"] += 20
 
     before, after = scene.run(steal)
-    assert host_activity.stolen_cpu_share(before, after) == pytest.approx(20 / 2050)
-    sentence = "The hypervisor kept 1.0% of the processor time from this machine, more than 0.5%."
-    assert discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits()) == [sentence]
-    assert discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits(steal=0.01)) == []
-    assert host_activity.stolen_cpu_share(after, after) == 0
+    assert scene.activity(before, after)["steal"] == pytest.approx(20 / 2070, abs=1e-5)
+    assert scene.activity(after, after)["steal"] == 0
+    assert scene.objections(steal) == ["The hypervisor took 1.0% of the CPU time, above 0.5%."]
 
 
 def test_swap(scene: Scene) -> None:
@@ -229,20 +235,18 @@ def test_a_server_that_began_anew(scene: Scene) -> None:
 def test_pages_on_other_nodes(scene: Scene) -> None:
     sentence = "22.8% of the service's memory lies on other nodes than 1."
     assert scene.objections(nodes={1}) == [sentence]
-    assert scene.objections(nodes={1}, misplaced=0.23) == []
 
 
 def test_pages_that_cannot_be_read(scene: Scene) -> None:
     scene.tree.drop("proc/100/numa_maps")
     scene.tree.drop("proc/100/smaps_rollup")
-    before, after = scene.run()
-    found = host_activity.activity_between_readings(scene.tree.fs, before, after)
-    assert (found["pages_by_node"], found["huge_kb"]) == ({}, None)
-    (sentence,) = discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits(nodes={0}))
+    found = scene.activity(*scene.run())
+    assert found["pages_by_node"] == {}
+    (sentence,) = scene.objections(nodes={0})
     assert sentence.startswith(
         "The placement of the service's memory is not known: the nodes of the pages of process 100"
     )
-    assert discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits()) == []
+    assert scene.objections() == []
 
 
 def test_each_rule_speaks_for_itself(scene: Scene) -> None:

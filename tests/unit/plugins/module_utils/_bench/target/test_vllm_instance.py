@@ -185,5 +185,5 @@ def test_a_server_without_counters(batch: Batch, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(VllmCompletions, "counters", ("vllm:other", "vllm:others"))
     meter = benchmark.Meter(batch.here.host(), found(batch), MeasuringRequest({"streams": []}), answers.time)
     before, after = meter._read_host_activity(), meter._read_host_activity()
-    said = " ".join(discard_reasons.discard_reasons(before, after, (0, 0), discard_reasons.DiscardLimits()))
+    said = " ".join(discard_reasons.discard_reasons(before, after, (0, 0), {"others": 0.0, "steal": 0.0}))
     assert "the server reports no counters; start it without --disable-log-stats." in said

@@ -102,6 +102,39 @@ def cache(
     return compute_kv_cache_size(gguf_model.read_model(str(path)), CacheSettings(context, 1, 512, ("f16", "f16")))
 
 
+#: DeepSeek V3 in a file that describes its 128 heads, as ik_llama.cpp and older converters write it.
+HEADS_OF_MLA = {
+    "block_count": 61,
+    "attention.head_count": 128,
+    "attention.head_count_kv": 128,
+    "attention.key_length": 192,
+    "attention.value_length": 128,
+    "attention.kv_lora_rank": 512,
+    "rope.dimension_count": 64,
+}
+
+
+@pytest.mark.parametrize(
+    ("mla", "flat", "types", "numbers"),
+    [
+        (0, False, ("f16", "f16"), 2 * 128 * (192 + 128)),
+        (1, False, ("f16", "f16"), 2 * 576),
+        (3, False, ("q8_0", "f16"), 34 / 32 * 576),
+        (3, True, ("f32", "f16"), 2 * 576),
+        (1, True, ("f16", "f16"), 2 * (576 + 512)),
+    ],
+)
+def test_a_server_that_compresses_keys_itself(
+    tmp_path: Path, mla: int, flat: bool, types: tuple[str, str], numbers: float
+) -> None:
+    """ik_llama.cpp stores 576 numbers of a token for all heads; at 32k tokens that is 2.14 GiB and not 152.5."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(ggufs.gguf(ggufs.model(None, "deepseek2", **HEADS_OF_MLA)))
+    sizes = CacheSettings(32768, 1, 512, types, flat=flat, mla=mla)
+    found = compute_kv_cache_size(gguf_model.read_model(str(path)), sizes)
+    assert found is not None and found.bytes == 61 * 32768 * numbers
+
+
 #: What a layer keeps of a token, two heads of keys and of values, and of 8192 tokens.
 TOKEN = 2 * 2 * 64 * 2
 LAYER = 8192 * TOKEN

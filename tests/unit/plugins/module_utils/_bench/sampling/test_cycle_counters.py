@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Frequency and power over a time, from counters that begin anew; None where a host has none."""
+"""The mean frequency over a time, from counters that begin anew; None where a host has none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import sensors
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import cycle_counters
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
@@ -27,7 +27,7 @@ class Registers(KernelFS):
 
 
 class Tree:
-    """A tree of kernel files with those of frequency and energy."""
+    """A tree of kernel files with those of frequency."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -41,33 +41,10 @@ class Tree:
     def registers(self, cpu: int, mperf: int, aperf: int) -> None:
         self.fs.values[f"/dev/cpu/{cpu}/msr"] = {0xE7: mperf, 0xE8: aperf}
 
-    def package(self, name: str, what: str, used: int) -> None:
-        self.put(f"/sys/class/powercap/{name}/name", what)
-        self.put(f"/sys/class/powercap/{name}/energy_uj", used)
-        self.put(f"/sys/class/powercap/{name}/max_energy_range_uj", 999_999_999)
-
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
-
-
-def test_power_of_all_packages(tree: Tree) -> None:
-    tree.package("intel-rapl:0", "package-0", 999_000_000)
-    tree.package("intel-rapl:1", "package-1", 5_000_000)
-    tree.package("intel-rapl:0:0", "core", 1)
-    before = sensors.read_energy_counters(tree.fs)
-    assert sorted(before) == ["intel-rapl:0", "intel-rapl:1"]
-    tree.package("intel-rapl:0", "package-0", 499_000_000)
-    tree.package("intel-rapl:1", "package-1", 305_000_000)
-    assert sensors.mean_power_watts(before, sensors.read_energy_counters(tree.fs), 4) == pytest.approx((500 + 300) / 4)
-    assert sensors.mean_power_watts(before, before, 0) is None
-
-
-def test_no_counter_of_energy(tree: Tree) -> None:
-    assert sensors.read_energy_counters(tree.fs) == {} and sensors.mean_power_watts({}, {}, 4) is None
-    tree.put("/sys/class/powercap/intel-rapl:0/name", "package-0")
-    assert sensors.read_energy_counters(tree.fs) == {}
 
 
 def test_the_mean_frequency_of_the_work(tree: Tree) -> None:
@@ -75,17 +52,20 @@ def test_the_mean_frequency_of_the_work(tree: Tree) -> None:
     tree.put("/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq", 2250)
     tree.registers(0, mperf=2**64 - 500, aperf=100)
     tree.registers(1, mperf=0, aperf=0)
-    before = sensors.read_cycle_counters(tree.fs, [0, 1, 2])
+    before = cycle_counters.read_cycle_counters(tree.fs, [0, 1, 2])
     tree.registers(0, mperf=500, aperf=1700)
     tree.registers(1, mperf=500, aperf=500)
-    after = sensors.read_cycle_counters(tree.fs, [0, 1, 2])
+    after = cycle_counters.read_cycle_counters(tree.fs, [0, 1, 2])
     assert sorted(after) == [0, 1]
-    assert sensors.mean_frequency_mhz(tree.fs, before, after) == pytest.approx(2250 * 2100 / 1500)
-    assert sensors.mean_frequency_mhz(tree.fs, before, before) is None
+    assert cycle_counters.mean_frequency_mhz(tree.fs, before, after) == pytest.approx(2250 * 2100 / 1500)
+    assert cycle_counters.mean_frequency_mhz(tree.fs, before, before) is None
     (tree.root / "sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq").unlink()
-    assert sensors.mean_frequency_mhz(tree.fs, before, after) is None
+    assert cycle_counters.mean_frequency_mhz(tree.fs, before, after) is None
 
 
 def test_no_registers(tree: Tree) -> None:
     tree.put("/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq", 2250)
-    assert sensors.read_cycle_counters(tree.fs, [0, 1]) == {} and sensors.mean_frequency_mhz(tree.fs, {}, {}) is None
+    assert (
+        cycle_counters.read_cycle_counters(tree.fs, [0, 1]) == {}
+        and cycle_counters.mean_frequency_mhz(tree.fs, {}, {}) is None
+    )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans candidates of a tuning: an instance with other options, in a drop-in of its unit.
+"""Plans an instance with other options, in a drop-in of its unit: candidates of a tuning, and arms of an ablation.
 
 The planner of instances plans each candidate. So an impossible candidate is refused, and the role epyc_llama plans the
 best candidate exactly as it was measured.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import shlex
 
-from .._ablation.arm_switch import InstanceVariant, render_service_drop_in
 from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
 from .._serving.llama_cpp import arguments as server_arguments
@@ -26,6 +25,7 @@ from .._serving.unit import instances
 from .._serving.unit.hardening import trial_sandbox_lines
 from .._serving.unit.installed import PLAN_MARK, parse_unit_plan, read_instance_unit_texts
 from .._serving.unit.instance import Instance, needs_restart_for_new_text
+from .arm_switch import InstanceVariant, render_service_drop_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,11 +56,10 @@ class Candidates:
         self._path = f"{UNIT_FOLDER}/{instance_unit_name(target.name)}"
         self.default = InstanceVariant(None, target.arguments)
         self.service, self._files = self._plan_and_unit_texts({})
-        self._server: Capabilities = probe.probe_capabilities(
-            self.service.options.binary, trial_sandbox_lines(self.service.options, [])
-        )
+        #: Capabilities of each program, by its path.
+        self._servers: dict[str, Capabilities] = {}
         self._known = {self._files[self._path]: "the default"}
-        planned = server_arguments.build_arguments(self.service.parameters, self._server)
+        planned = server_arguments.build_arguments(self.service.parameters, self.capabilities_of(self.service))
         #: The words before the planned arguments: the program, and for a script also its interpreter.
         self._command = target.arguments[: -len(planned)]
         if (
@@ -74,6 +73,10 @@ class Candidates:
 
     def build_variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
         """Return the variant of a candidate; BadRequest where it cannot be planned, or equals another candidate."""
+        return self.plan_variant(options, name)[0]
+
+    def plan_variant(self, options: Mapping[str, Any], name: str) -> tuple[InstanceVariant, InstancePlan]:
+        """Return variant and plan of a candidate; BadRequest as in ``build_variant``."""
         service, files = self._plan_and_unit_texts(options)
         text = files.pop(self._path)
         if files != {path: unit_text for path, unit_text in self._files.items() if path != self._path}:
@@ -81,9 +84,8 @@ class Candidates:
         equal_candidate = self._known.setdefault(text, name)
         if equal_candidate != name:
             raise BadRequest(f"It is the same as {equal_candidate}.")
-        return InstanceVariant(
-            render_drop_in(self._files[self._path], text), self._server_arguments(service), plan=parse_unit_plan(text)
-        )
+        drop_in = render_drop_in(self._files[self._path], text)
+        return InstanceVariant(drop_in, self._server_arguments(service), plan=parse_unit_plan(text)), service
 
     def _plan_and_unit_texts(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
         """Return the plan with these options instead of its own, and the texts of its units by path."""
@@ -97,8 +99,18 @@ class Candidates:
         knobs = instances.build_knobs(self._engine, self._host, [raw], instances.Purge(), self._host.fs.root)
         return next((knob.service, dict(knob.files)) for knob in knobs if isinstance(knob, Instance) and knob.service)
 
+    def capabilities_of(self, service: InstancePlan) -> Capabilities:
+        """Return the capabilities of the program of a plan."""
+        binary = service.options.binary
+        if binary not in self._servers:
+            self._servers[binary] = probe.probe_capabilities(binary, trial_sandbox_lines(service.options, []))
+        return self._servers[binary]
+
     def _server_arguments(self, service: InstancePlan) -> list[str]:
-        return [*self._command, *server_arguments.build_arguments(service.parameters, self._server)]
+        """Return the arguments of the process, the program first, and for a script its interpreter before it."""
+        binary = service.options.binary
+        command = self._command if binary == self.service.options.binary else [*self._command[:-1], binary]
+        return [*command, *server_arguments.build_arguments(service.parameters, self.capabilities_of(service))]
 
 
 def render_drop_in(before: str, after: str) -> str | None:

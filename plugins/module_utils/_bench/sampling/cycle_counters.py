@@ -1,13 +1,13 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Counters of frequency and energy, read before and after a measurement; a guest does not have them.
+"""Counters of the frequency of CPUs, read before and after a measurement; a guest does not have them.
 
 While a CPU is not idle, it counts MPERF at its nominal frequency and APERF at its real frequency. The ratio of both
 counts gives the mean frequency of the time with work.
 
 Source: MSRs 0xE7 and 0xE8 of the AMD64 Architecture Programmer's Manual, volume 2;
-Documentation/admin-guide/acpi/cppc_sysfs.rst and Documentation/power/powercap/powercap.rst of the Linux kernel.
+Documentation/admin-guide/acpi/cppc_sysfs.rst of the Linux kernel.
 """
 
 from __future__ import annotations
@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
     #: APERF and MPERF by CPU.
     Cycles = dict[int, tuple[int, int]]
-    #: Microjoules by package, and the value at which the counter wraps.
-    Energy = dict[str, tuple[int, int]]
 
 MPERF, APERF = 0xE7, 0xE8
 WORD = 1 << 64
-POWERCAP = "/sys/class/powercap"
-MICROJOULES = 1_000_000
 
 
 def read_cycle_counters(fs: KernelFS, cpus: Iterable[int]) -> Cycles:
@@ -49,22 +45,3 @@ def mean_frequency_mhz(fs: KernelFS, before: Cycles, after: Cycles) -> float | N
     both = [(before[cpu], after[cpu]) for cpu in after if cpu in before]
     real, counted = (sum((late[at] - early[at]) % WORD for early, late in both) for at in (0, 1))
     return round(int(nominal) * real / counted, 1) if counted and int(nominal) else None
-
-
-def read_energy_counters(fs: KernelFS) -> Energy:
-    """Return the energy counter of each processor package; counters of parts of a package are left out."""
-    found = {}
-    for name in fs.list_names(POWERCAP):
-        folder = f"{POWERCAP}/{name}"
-        try:
-            if (fs.read_if_present(f"{folder}/name") or "").startswith("package-"):
-                found[name] = int(fs.read(f"{folder}/energy_uj")), int(fs.read(f"{folder}/max_energy_range_uj"))
-        except (Absent, Refused):
-            continue
-    return found
-
-
-def mean_power_watts(before: Energy, after: Energy, seconds: float) -> float | None:
-    """Return the mean power of all packages between two readings, in watts; None without counters."""
-    used = [(after[name][0] - before[name][0]) % (after[name][1] + 1) for name in after if name in before]
-    return round(sum(used) / MICROJOULES / seconds, 1) if used and seconds > 0 else None

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import candidates as module
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.candidates import Candidates, render_drop_in
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_llama_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instances import Purge
-from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import candidates as module
-from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.candidates import Candidates, render_drop_in
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
 PATH = f"{UNIT_FOLDER}/llama-chat.service"

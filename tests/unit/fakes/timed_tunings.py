@@ -73,8 +73,10 @@ class Landscape:
         self._unlike = {(o, v): draw.uniform(0.3, 1.0) for o, values in SPACE.items() for v in values}
         self._uneven = {(o, v): draw.gauss(0, UNEVENNESS) for o, values in SPACE.items() for v in values}
         self._cliff, self._lean = draw.uniform(1.0, 3.0), draw.choice([-1, 0, 1])
-        names = list(SPACE)
-        self._pairs = [(*draw.sample(names, 2), draw.uniform(-0.4, 0.4)) for dummy in range(2)]
+        self._pairs: list[tuple[str, str, float]] = []
+        for dummy in range(2):
+            first, second = draw.sample(list(SPACE), 2)
+            self._pairs.append((first, second, draw.uniform(-0.4, 0.4)))
 
     def __call__(self, options: Mapping[str, Any]) -> float:
         """Return the log rate of the default with these options instead of its own."""
@@ -89,14 +91,14 @@ class Landscape:
     def _value_level(self, option: str, value: Any, values: Mapping[str, Any]) -> float:
         loss, uneven = self._losses[option], self._losses[option] * self._uneven[option, value]
         if isinstance(value, str):
-            return uneven - loss * self._unlike[option, value] * (value != self._peaks[option])
+            return uneven - (loss * self._unlike[option, value] if value != self._peaks[option] else 0.0)
         at, peak = SPACE[option].index(value), SPACE[option].index(self._peaks[option])
         if option == "draft_max":
             peak += self._lean * (SPACE["threads"].index(values["threads"]) - 3) // 2
             peak = min(max(peak, 0), len(SPACE[option]) - 1)
             if at > peak:
                 return uneven - self._cliff - 0.1 * (at - peak)
-        return uneven - loss * 1.5 * (abs(at - peak) / (len(SPACE[option]) - 1)) ** 1.3
+        return uneven - loss * 1.5 * math.pow(abs(at - peak) / (len(SPACE[option]) - 1), 1.3)
 
     def _climb(self, values: Mapping[str, Any]) -> float:
         """Return the largest level that is reached by changes of one option."""

@@ -105,7 +105,7 @@ def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
 def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
     """Whether a round counts is chance; what the server was started with is not, nor what the planner refuses."""
     before = read_arguments(served)
-    code, result = run_tuning(served, epyc_tune_only=["speculation", "hugepages"], epyc_tune_minutes=6)
+    code, result = run_tuning(served, epyc_tune_only=["speculation", "hugepages"], epyc_tune_minutes=20)
     assert "document" in result, result
     assert code == (0 if result["clean"] else 2)
     document = json.loads(served.run(f"cat {result['document']}"))
@@ -169,8 +169,14 @@ def wait_for_end(served):
 
 
 def remarks_of_last_run(served):
-    (path,) = served.run(f"ls -t {FOLDER}/*.json | head -1").split()
-    document = json.loads(served.run(f"cat {path}"))
+    """Return the remarks of the newest run, whose document ends after all was put back."""
+    until = time.monotonic() + 60
+    while True:
+        (path,) = served.run(f"ls -t {FOLDER}/*.json | head -1").split()
+        document = json.loads(served.run(f"cat {path}"))
+        if document["ended"] or time.monotonic() > until:
+            break
+        time.sleep(0.5)
     assert document["restored"] is True
     return " ".join(document["remarks"])
 

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import REQUESTS_OF_LAYER, WITHOUT_REQUESTS
@@ -64,6 +65,8 @@ def options_by_inventory(folder: Path) -> dict[str, Any]:
     return {name: json.loads((folder / name).read_text()) for name in INVENTORIES}
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_what_an_inventory_asks_for(tmp_path: Path) -> None:
     found = options_by_inventory(tmp_path)
     layers = {name: row["layers"] for name, row in found.items()}

@@ -10,6 +10,7 @@ An ablation leaves some out, a tuning tries others.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 
@@ -106,9 +107,10 @@ def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
     """Whether a round counts is chance; what the server was started with is not, nor what the planner refuses."""
     before = read_arguments(served)
     code, result = run_tuning(served, epyc_tune_only=["speculation", "hugepages"], epyc_tune_minutes=20)
-    assert "document" in result, result
-    assert code == (0 if result["clean"] else 2)
-    document = json.loads(served.run(f"cat {result['document']}"))
+    # A run of which ten rounds in a row do not count ends with an error, which names the document.
+    path = result["document"] if "document" in result else re.findall(r"/\S+\.json", result["msg"])[-1]
+    assert code == (0 if result.get("clean") else 2)
+    document = json.loads(served.run(f"cat {path}"))
     arms = {arm["name"]: arm["options"] for arm in document["plan"]["arms"]}
     assert arms["default"] == {"speculation": "ngram", "hugepages": "none"}
     rejected = {json.dumps(arms[name]): why for name, why in document["plan"]["rejected"].items()}

@@ -40,7 +40,10 @@ _value:
 
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import (
+    NO_RUN_DOCUMENT,
+    refusals_as_filter_errors,
+)
 
 
 def benchmark_csv(data: object) -> str:
@@ -48,7 +51,7 @@ def benchmark_csv(data: object) -> str:
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import samples_csv
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
 
-    with refusals_as_filter_errors("This is no document of a run: {}."):
+    with refusals_as_filter_errors(NO_RUN_DOCUMENT):
         return samples_csv.render_samples_csv(parse_run_document(data))
 
 

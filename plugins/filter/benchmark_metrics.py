@@ -45,14 +45,17 @@ _value:
 
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import (
+    NO_RUN_DOCUMENT,
+    refusals_as_filter_errors,
+)
 
 
 def benchmark_metrics(data: object, host: str = "") -> str:
     """Return the metrics of a run as text for Prometheus. Raises AnsibleFilterError for another document."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics
 
-    with refusals_as_filter_errors("This is no document of a run: {}."):
+    with refusals_as_filter_errors(NO_RUN_DOCUMENT):
         return run_metrics.render_run_metrics(data, host)
 
 

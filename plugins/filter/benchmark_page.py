@@ -41,14 +41,17 @@ _value:
 
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import (
+    NO_RUN_DOCUMENT,
+    refusals_as_filter_errors,
+)
 
 
 def benchmark_page(data: object) -> str:
     """Return the HTML page of a run. Raises AnsibleFilterError for data that is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 
-    with refusals_as_filter_errors("This is no document of a run: {}."):
+    with refusals_as_filter_errors(NO_RUN_DOCUMENT):
         return run_page.render_run_page(data)
 
 

@@ -46,7 +46,10 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import (
+    NO_RUN_DOCUMENT,
+    refusals_as_filter_errors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +62,7 @@ def comparison_page(documents: Sequence[Any], labels: Sequence[str] | None = Non
         render_comparison_page,
     )
 
-    with refusals_as_filter_errors("This is no document of a run: {}."):
+    with refusals_as_filter_errors(NO_RUN_DOCUMENT):
         return render_comparison_page(compare_runs(documents, labels))
 
 

@@ -48,7 +48,10 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import (
+    NO_RUN_DOCUMENT,
+    refusals_as_filter_errors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +64,7 @@ def run_comparison(documents: Sequence[Any], labels: Sequence[str] | None = None
     )
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.comparison_page import compare_runs
 
-    with refusals_as_filter_errors("This is no document of a run: {}."):
+    with refusals_as_filter_errors(NO_RUN_DOCUMENT):
         comparison = compare_runs(documents, labels)
     return {**comparison.to_dict(), "text": render_comparison_report(comparison)}
 

@@ -15,6 +15,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: What filters of run documents say of other data.
+NO_RUN_DOCUMENT = "This is no document of a run: {}."
+
 
 @contextmanager
 def refusals_as_filter_errors(template: str = "{}") -> Iterator[None]:

@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.planning.objectives import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.objective_names import (
     LATENCY,
     PROMPT,
     THROUGHPUT,

@@ -10,7 +10,6 @@ loss, 2 with a proven or clear loss, 1 where nothing could be compared.
 from __future__ import annotations
 
 import argparse
-import glob
 import json
 import os
 import sys
@@ -27,6 +26,7 @@ from . import archive, benchmark, progress
 from .documents.samples_csv import render_samples_csv
 from .load.prompts import DEFAULT_TOKENS
 from .load.request import ANSWER_TIMEOUT, ROUNDS, MeasuringRequest
+from .planning.last_runs import load_newest_documents
 from .reports.benchmark_report import BenchmarkResult
 from .reports.run_report import render_run_report
 from .run import FOLDER
@@ -107,10 +107,11 @@ def _baseline_and_newest_run(instance: str | None) -> list[str]:
     baseline = load_baseline("/", name)
     if baseline is None:
         raise BadRequest(f"{name} has no baseline: name two files, or measure it once with --baseline.")
-    runs = [path for path in glob.glob(f"{FOLDER}/{glob.escape(name)}-*.json") if path != baseline["document"]]
-    if not runs:
+    newest = (path for path, dummy in load_newest_documents(FOLDER, name) if path != baseline["document"])
+    path = next(newest, None)
+    if path is None:
         raise BadRequest(f"{FOLDER} has no other run of {name} than its baseline: measure it again first.")
-    return [baseline["document"], max(runs, key=os.path.getmtime)]
+    return [baseline["document"], path]
 
 
 def _require_version_of_host_tool() -> None:

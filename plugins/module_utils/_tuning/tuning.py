@@ -19,8 +19,9 @@ from .._ablation.round_runner import (
     run_rounds_and_restore,
 )
 from .._bench import progress
+from .._bench.load.objective_names import LATENCY
 from .._bench.planning.expected_costs import find_expected_costs
-from .._bench.planning.objectives import LATENCY, RequestedObjectives
+from .._bench.planning.objectives import RequestedObjectives
 from .._bench.planning.precision import ASSUMED_NOISE, best_passes_per_start
 from .._bench.planning.time_plan import NOT_ENOUGH_TIME, minutes_up
 from .._bench.rounds import measured_rounds, schedule

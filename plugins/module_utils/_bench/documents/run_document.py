@@ -21,6 +21,7 @@ from ..._io import textfile
 from ..._io.safe_open import open_file
 from ..._notation.shape import first_misfit_message, format_value
 from ..._version import VERSION
+from ..load.objective_names import LATENCY, SMALLEST_EFFECT
 from ..rounds import schedule
 from .document_shape import DOCUMENT_SHAPE, MINOR, SCHEMA
 from .upgrade import upgrade_document
@@ -50,8 +51,8 @@ def new_run_document(
     **plan: Any,
 ) -> dict[str, Any]:
     """Return the document of a run without samples; ``plan`` overrides the default values of the plan."""
-    defaults: dict[str, Any] = {"alpha": 0.05, "zone": 0.02, "budget_s": None}
-    defaults.update(objective="latency", objectives=["latency"], slo=None, costs={})
+    defaults: dict[str, Any] = {"alpha": 0.05, "zone": SMALLEST_EFFECT, "budget_s": None}
+    defaults.update(objective=LATENCY, objectives=[LATENCY], slo=None, costs={})
     defaults.update(predicted={}, untested={}, rejected={})
     return {
         "schema": SCHEMA,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._notation.shape import first_misfit_message
+from ..load.objective_names import LATENCY
 from ..rounds import schedule
 from .document_shape import ARM, DOCUMENT_SHAPE, FINGERPRINT, MINOR, PLAN, SAMPLE, SCHEMA, STEP, WITNESS
 
@@ -33,7 +34,7 @@ NEW_IN_STEP = {"streams": 1, "depth": 0}
 NEW_IN_WITNESS: dict[str, Any] = {"joules": None, "seconds": None, "tokens": None, "power_source": None, "busiest": []}
 #: Schema 1 had watts, which were wrong for rounds in which the counters wrapped, and a size that nothing showed.
 REMOVED_FROM_WITNESS = ("watts", "huge_kb")
-NEW_IN_PLAN: dict[str, Any] = {"objective": "latency", "objectives": ["latency"], "slo": None, "costs": {}}
+NEW_IN_PLAN: dict[str, Any] = {"objective": LATENCY, "objectives": [LATENCY], "slo": None, "costs": {}}
 NEW_IN_FINGERPRINT = dict.fromkeys(("host", "dimms", "nps", "engine", "model", "quantization"))
 NEW_IN_DOCUMENT = {"minor": MINOR, "collection": None}
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     #: The limits ``first_ms`` and ``per_token_ms`` of a request that counts as good.
     Slo = Mapping[str, float]
 
+#: Why requests are not sent as planned, and what to do.
+SLOW_CLIENT_REASON = "the program that asks got too little time. Look for what else runs on the housekeeping CPUs."
 #: Default timeout of an answer in seconds.
 ANSWER_TIMEOUT = 600.0
 #: Fields of a sample that say to which round, arm and start of the server it belongs.

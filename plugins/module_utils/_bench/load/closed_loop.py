@@ -15,7 +15,7 @@ import threading
 from itertools import cycle, islice
 
 from ..._errors import BadRequest, TuningError
-from .answer import combine_answers_to_sample, fetch_answer
+from .answer import SLOW_CLIENT_REASON, combine_answers_to_sample, fetch_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class BusyWindow:
         if self.concurrency < LEAST_SHARE * self.streams:
             raise TuningError(
                 f"{self.streams} streams asked, but only {self.concurrency:.1f} requests were under way on average: "
-                "the program that asks got too little time. Look for what else runs on the housekeeping CPUs.",
+                f"{SLOW_CLIENT_REASON}",
                 concurrency=self.concurrency,
             )
 

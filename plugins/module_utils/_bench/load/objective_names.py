@@ -5,6 +5,6 @@
 
 #: What a setting may improve: the decoding of one stream, the tokens of all slots together, the reading of a prompt, or
 #: the tokens of a joule. The first one is the default.
-OBJECTIVES = ("latency", "throughput", "prompt", "energy")
+LATENCY, THROUGHPUT, PROMPT, ENERGY = OBJECTIVES = ("latency", "throughput", "prompt", "energy")
 #: The default of the smallest effect that matters, as a share.
 SMALLEST_EFFECT = 0.02

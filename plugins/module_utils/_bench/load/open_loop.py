@@ -16,7 +16,7 @@ import threading
 from itertools import cycle, islice
 
 from ..._errors import TuningError
-from .answer import combine_answers_to_sample, fetch_answer
+from .answer import SLOW_CLIENT_REASON, combine_answers_to_sample, fetch_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Arrivals:
         lateness = sum(answer.begun - moment for answer, moment in zip(answers, planned)) / len(answers)
         if lateness * rate > MOST_LATENESS:
             raise TuningError(
-                f"Requests at {rate:g} per second were sent {1000 * lateness:.0f} ms late on average: the program that "
-                "asks got too little time. Look for what else runs on the housekeeping CPUs."
+                f"Requests at {rate:g} per second were sent {1000 * lateness:.0f} ms late on average: "
+                f"{SLOW_CLIENT_REASON}"
             )
         changes = sorted([(answer.begun, 1) for answer in answers] + [(answer.ended, -1) for answer in answers])
         self.most_pending = pending = 0

@@ -54,7 +54,7 @@ def find_expected_costs(
 
 def _costs_of_last_run(folder: str, instance: str) -> tuple[Costs, str] | None:
     """Return the costs that the newest run of an instance has recorded, and which run it was."""
-    for document in load_newest_documents(folder, instance):
+    for dummy, document in load_newest_documents(folder, instance):
         costs = costs_of_plan(document["plan"])
         if costs:
             return costs, f"as in the run of {document['started']}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The documents of earlier runs of an instance, which show what its requests cost."""
+"""The documents of earlier runs of an instance: what its requests cost, and what a new run is compared with."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def load_newest_documents(folder: str, instance: str) -> Iterator[dict[str, Any]]:
-    """Yield the documents of an instance in a folder, the newest first; files that cannot be read are left out."""
+def load_newest_documents(folder: str, instance: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield path and document of the runs of an instance, the newest first; files that cannot be read are left out."""
     try:
         names = [name for name in os.listdir(folder) if name.startswith(f"{instance}-") and name.endswith(".json")]
     except OSError:
         return
     for name in sorted(names, reverse=True):
         try:
-            document = load_document(f"{folder}/{name}")
+            path = f"{folder}/{name}"
+            document = load_document(path)
         except TuningError:
             continue
         if document["instance"] == instance:
-            yield document
+            yield path, document

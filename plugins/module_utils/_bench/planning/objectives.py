@@ -10,7 +10,7 @@ streams as the instance has slots, which takes longer, so it is measured where i
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..load.objective_names import OBJECTIVES, SMALLEST_EFFECT
+from ..load.objective_names import LATENCY, OBJECTIVES, PROMPT, SMALLEST_EFFECT, THROUGHPUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from ..load.request import MeasuringRequest
 
-LATENCY, THROUGHPUT, PROMPT, ENERGY = OBJECTIVES
 #: The argument spec of the option that only an ablation has; all long runs have ``objective`` and ``smallest``.
 OBJECTIVE_SPEC: dict[str, dict[str, Any]] = {
     "objectives": {"type": "list", "elements": "str", "choices": list(OBJECTIVES)},

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 LEAST_SETTINGS = 4
 #: Mirror pairs of a round, beside the anchor: a drift of the machine that is slower than a round cancels out.
 PAIRS_PER_ROUND = 2
+#: Arms of a full round: the anchor and the mirror pairs.
+ARMS_PER_ROUND = 1 + 2 * PAIRS_PER_ROUND
 #: The largest number of folds of a run.
 MAX_FOLDS = 4
 
@@ -55,15 +57,6 @@ def build_mirror_pairs(names: Sequence[str], seed: int, fold: int) -> list[Mirro
 def count_fold_rounds(setting_count: int) -> int:
     """Return the number of rounds of a fold for a number of settings."""
     return math.ceil(len(build_hadamard_matrix(setting_count + 1)) / PAIRS_PER_ROUND)
-
-
-#: Arms of a full round of a screening: the anchor and the mirror pairs.
-ARMS_PER_ROUND = 1 + 2 * PAIRS_PER_ROUND
-
-
-def effect_error(setting_count: int, folds: int, value_sd: float) -> float:
-    """Return the standard error of an effect after some folds; ``value_sd`` is the noise of an arm."""
-    return 2 * value_sd / math.sqrt(2 * folds * len(build_hadamard_matrix(setting_count + 1)))
 
 
 def _sort_by_digest(names: Sequence[str], prefix: str) -> list[str]:

@@ -78,7 +78,7 @@ def token_times_of_answers(answers: Iterable[Answer]) -> TokenTimes:
 
 def token_times_of_last_run(folder: str, instance: str) -> TokenTimes | None:
     """Return the times in the newest document of an instance in a folder; None without a document that can be read."""
-    for document in load_newest_documents(folder, instance):
+    for dummy, document in load_newest_documents(folder, instance):
         samples = [sample for sample in document["samples"] if sample["streams"] == 1 and is_plain_sample(sample)]
         prompt_n, prompt_ms, predicted_n, predicted_ms = (
             sum(sample[field] for sample in samples)

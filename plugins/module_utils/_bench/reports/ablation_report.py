@@ -9,9 +9,9 @@ import json
 import math
 
 from ..rounds import measured_rounds, schedule
-from ..verdicts.comparison import HURTS, MIXED, PAYS, UNDECIDED, format_interval, format_metric_name
+from ..verdicts.comparison import HURTS, MIXED, PAYS, UNDECIDED, UNTESTED, format_interval, format_metric_name
 from ..verdicts.objectives import combine_words
-from ..verdicts.setting_verdicts import TESTED_WORDS, UNTESTED
+from ..verdicts.setting_verdicts import TESTED_WORDS
 from .inventory_change import removal_arms, render_removal_diff
 from .report_model import NOTE, NUMBER, PLOT, Cell, Change, Column, Section, Step, Table
 from .table_cells import metric_cells, ratio_cell

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..load.objective_names import ENERGY, LATENCY, PROMPT, THROUGHPUT
 from ..rounds import measured_rounds
 from ..statistics.figures import percentile
 from .report_model import Figure
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 #: Objective -> what it is measured by.
 OBJECTIVES = {
-    "latency": "decoding of one stream",
-    "throughput": "tokens per second of as many streams as slots",
-    "prompt": "prefill of one stream, and its time to first token",
-    "energy": "tokens per joule",
+    LATENCY: "decoding of one stream",
+    THROUGHPUT: "tokens per second of as many streams as slots",
+    PROMPT: "prefill of one stream, and its time to first token",
+    ENERGY: "tokens per joule",
 }
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..load.objective_names import ENERGY, LATENCY, PROMPT, THROUGHPUT
 from ..rounds import measured_rounds
 
 TYPE_CHECKING = False
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
 
 #: Objective -> what a gain and what a loss is called.
 GAIN_AND_LOSS = {
-    "latency": ("faster", "slower"),
-    "throughput": ("more tokens of all streams", "fewer tokens of all streams"),
-    "prompt": ("faster prompts", "slower prompts"),
-    "energy": ("more tokens per joule", "fewer tokens per joule"),
+    LATENCY: ("faster", "slower"),
+    THROUGHPUT: ("more tokens of all streams", "fewer tokens of all streams"),
+    PROMPT: ("faster prompts", "slower prompts"),
+    ENERGY: ("more tokens per joule", "fewer tokens per joule"),
 }
 #: From this change in percent on, decimals say nothing.
 WHOLE_PERCENT = 10
 
 
-def format_gain(interval: Interval, objective: str = "latency", than: str = "") -> str:
+def format_gain(interval: Interval, objective: str = LATENCY, than: str = "") -> str:
     """Return a ratio with its interval as a change in percent, such as "51 % faster than stock (43 to 59 %)"."""
     middle, low, high = (100 * (ratio - 1) for ratio in interval.to_ratios())
     gain, loss = GAIN_AND_LOSS[objective]
@@ -38,10 +39,10 @@ def objective_of_metric(comparison: Comparison) -> str:
     """Return the objective whose words say what a change of this metric is."""
     metric, dummy, streams = comparison.key
     if metric == measured_rounds.TOKENS_PER_JOULE:
-        return "energy"
+        return ENERGY
     if metric == measured_rounds.PREFILL:
-        return "prompt"
-    return "throughput" if streams > 1 else "latency"
+        return PROMPT
+    return THROUGHPUT if streams > 1 else LATENCY
 
 
 def count_with_noun(count: int, noun: str) -> str:

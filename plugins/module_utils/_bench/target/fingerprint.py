@@ -3,7 +3,7 @@
 
 """The fingerprint of a measurement: host, build of the server, model and settings for which its results are valid.
 
-Source: Documentation/ABI/testing/sysfs-devices-system-cpu (microcode) and proc(5).
+Source: proc(5).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 
 from ..._drift.judge import judge_requests
 from ..._drift.verdict import is_single_setting
+from ..._host.firmware import read_bios_version, read_microcode_version
 from ..._io.safe_open import open_file
 from ..._io.store import Store
 from ..._knobs.protocol.stored_requests import load_stored_requests
@@ -43,8 +44,8 @@ def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Pro
     return {
         "host": fs.read_if_present("/proc/sys/kernel/hostname"),
         "sku": top.model or None,
-        "microcode": fs.read_if_present("/sys/devices/system/cpu/cpu0/microcode/version"),
-        "bios": fs.read_if_present("/sys/class/dmi/id/bios_version"),
+        "microcode": read_microcode_version(fs),
+        "bios": read_bios_version(fs),
         "kernel": top.kernel or None,
         "cmdline": fs.read_if_present("/proc/cmdline"),
         "topology": format_topology_counts(top),

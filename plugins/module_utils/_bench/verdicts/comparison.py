@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..rounds.measured_rounds import Key, Round
 
 PAYS, HURTS, NOTHING, UNDECIDED, MIXED = "pays", "hurts", "nothing", "undecided", "mixed"
+#: The words of what has no comparison: no round of it counts, or it did not take effect.
+UNTESTED, REJECTED = "not tested", "rejected"
 #: Where the interval over prompts is this many times as wide as that over rounds, more rounds do not make it narrower.
 PROMPTS_LIMIT_FACTOR = 4
 

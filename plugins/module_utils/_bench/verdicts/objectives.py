@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from ..load.objective_names import ENERGY, LATENCY, PROMPT, THROUGHPUT
 from ..rounds import measured_rounds
 from .comparison import HURTS, MIXED, PAYS, UNDECIDED, compare_anchor_with_arm
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..rounds.measured_rounds import Key, Round
     from .comparison import Comparison, DecisionRule
 
-LATENCY, THROUGHPUT, PROMPT, ENERGY = "latency", "throughput", "prompt", "energy"
 #: Objective -> its metric; that of throughput has the number of streams of the run.
 METRICS: dict[str, Key] = {
     LATENCY: measured_rounds.ONE_STREAM,

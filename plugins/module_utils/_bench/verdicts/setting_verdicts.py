@@ -21,7 +21,9 @@ from .comparison import (
     MIXED,
     NOTHING,
     PAYS,
+    REJECTED,
     UNDECIDED,
+    UNTESTED,
     compare_anchor_with_arm,
     format_interval,
     format_metric_name,
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from ..statistics.confidence_interval import Interval
     from .comparison import Comparison, DecisionRule
 
-UNTESTED, REJECTED = "not tested", "rejected"
 #: The verdicts of measured settings.
 TESTED_WORDS = (PAYS, HURTS, NOTHING, UNDECIDED, MIXED)
 #: Metrics that explain a verdict and decide nothing: the two factors of decoding with speculation, and waiting.
@@ -199,10 +200,6 @@ class Judgement:
             *(v.knob for v in self.verdicts if v.needs_rounds and v.setting_class == setting_class),
             *(v.arm for v in self.variants if v.needs_rounds and setting_class == schedule.RESTART),
         ]
-
-    def proven_losses_of_variants(self) -> list[str]:
-        """Return a sentence for each variant that is proven to be worse than the instance as it runs."""
-        return [variant.headline(self.running_name) for variant in self.variants if variant.is_loss_proven]
 
     def settings_proven_to_help_or_hurt(self) -> list[str]:
         """Return the settings that are proven to pay or to hurt in any objective."""

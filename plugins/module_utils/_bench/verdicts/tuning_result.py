@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from statistics import median
 
+from ..load.objective_names import LATENCY, THROUGHPUT
 from ..planning.time_plan import NOT_ENOUGH_TIME
 from ..rounds import measured_rounds, schedule
 from ..statistics.confidence_interval import mean
 from . import soundness
 from .comparison import HURTS, PAYS, UNDECIDED
 from .final_race import FinalRace
-from .objectives import LATENCY, METRICS, THROUGHPUT
+from .objectives import METRICS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,13 +17,15 @@ from .comparison import (
     MIXED,
     NOTHING,
     PAYS,
+    REJECTED,
     UNDECIDED,
+    UNTESTED,
     DecisionRule,
     alpha_of_each_arm,
     compare_anchor_with_arm,
     format_metric_name,
 )
-from .objectives import find_metrics_of_objectives
+from .objectives import combine_words, find_metrics_of_objectives
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from ..rounds.measured_rounds import Round
     from .comparison import Comparison
 
-REJECTED, UNTESTED = "rejected", "not tested"
 #: What a verdict word means for a variant that shall replace the instance as it runs.
 ADVICE = {
     PAYS: "roll out",
@@ -127,7 +128,7 @@ def _judge_variant(
     verdict.word = _combine_words(words)
     verdict.needs_rounds = (
         UNDECIDED in words
-        and max(one.count for one in verdict.comparisons) < schedule.MAX_ROUNDS
+        and max(comparison.count for comparison in verdict.comparisons) < schedule.MAX_ROUNDS
         and tried < schedule.MAX_ROUND_TRIES
     )
     if not is_sound:
@@ -136,9 +137,6 @@ def _judge_variant(
 
 
 def _combine_words(words: Sequence[str]) -> str:
-    """Return the verdict on a variant from the words on its metrics; the first is of the metric that decides."""
-    if HURTS in words:
-        return MIXED if PAYS in words else HURTS
-    if PAYS in words:
-        return PAYS
-    return NOTHING if words[0] == NOTHING and all(word == NOTHING for word in words) else UNDECIDED
+    """Return the verdict on a variant from the words on its metrics: no metric may be open where it says "nothing"."""
+    word = combine_words(words)
+    return UNDECIDED if word == NOTHING and UNDECIDED in words else word

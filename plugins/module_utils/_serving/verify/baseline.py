@@ -9,6 +9,7 @@ asks for a new measurement. That is a remark: an old baseline is no fault of the
 
 from __future__ import annotations
 
+from ..._host.firmware import read_bios_version, read_microcode_version
 from ..._io.store import Store
 from ..._notation.shape import ANY, Nullable
 from ..._verify.checklist_items import NOT_CHECKED, OK, Item
@@ -83,11 +84,10 @@ def list_baseline_items(host: Host, name: str, plan: Mapping[str, Any]) -> list[
 
 def _changes_since(host: Host, plan: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
     """Return in words what has changed since a baseline, as "kernel (6.12, now 6.17)"; unknown values are equal."""
-    fs = host.fs
     present = {
         "kernel": host.topology.kernel or None,
-        "bios": fs.read_if_present("/sys/class/dmi/id/bios_version"),
-        "microcode": fs.read_if_present("/sys/devices/system/cpu/cpu0/microcode/version"),
+        "bios": read_bios_version(host.fs),
+        "microcode": read_microcode_version(host.fs),
     }
     words = {"kernel": "kernel", "bios": "BIOS", "microcode": "microcode"}
     changes = [

@@ -96,6 +96,9 @@ def test_the_newest_run_is_compared_with_the_baseline(
     second = first.replace(".json", "-2.json")
     document = json.loads(Path(first).read_text())
     Path(second).write_text(json.dumps({**document, "id": f"{document['id']}-2"}))
+    of_another = {**document, "id": "other", "instance": "chat-2"}
+    Path(first.replace("/chat-", "/chat-2-")).write_text(json.dumps(of_another))
     assert command_line.main(["chat", "--compare"]) == 0
     said = capsys.readouterr().out
+    assert "chat-2-" not in said
     assert "No loss" in said and Path(first).stem in said and Path(second).stem in said

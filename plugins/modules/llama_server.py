@@ -511,6 +511,27 @@ services:
     expect:
       description: Options of M(sovereign.epyc.service_placement_info) that prove this placement of the running service.
       type: dict
+    default_choices:
+      description: The values that no option sets and that the plan chose, such as fewer threads than cores. Each is one
+        of the remarks too.
+      type: list
+      elements: dict
+      contains:
+        option:
+          description: The option that would set the value.
+          type: str
+        value:
+          description: The chosen value.
+          type: raw
+        reason:
+          description: Why this value was chosen, with the short name of the source.
+          type: str
+        expected_gain:
+          description: What the choice is predicted to gain; empty where nothing is known.
+          type: str
+        undo:
+          description: The line of the inventory that undoes the choice.
+          type: str
 restarts:
   description: The restarts of running instances that the changes need.
   returned: always

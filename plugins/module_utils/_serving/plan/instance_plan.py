@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..._models.model import Model
     from ..options.option_table import OptionTable
+    from .default_choices import DefaultChoice
 
 
 class MemoryNeed:
@@ -149,11 +150,12 @@ class InstancePlan:
     has size and time of the last change (in ns) of each file that the server reads. ``staged`` has the path on the
     hugetlbfs of each staged file. ``mapped`` are the files that the server maps, so that their pages in the page cache
     are its weights. ``expect`` are options of the module service_placement_info that verify the running instance.
+    ``default_choices`` are the values that nobody set and that the plan chose; the remarks have each of them too.
     """
 
     __slots__ = (
-        *("details", "draft_left_out_reason", "expect", "files", "mapped", "need", "options", "parameters"),
-        *("placement", "port_reuse", "rate", "remarks", "rpc", "slot_bytes", "staged", "unit"),
+        *("default_choices", "details", "draft_left_out_reason", "expect", "files", "mapped", "need", "options"),
+        *("parameters", "placement", "port_reuse", "rate", "remarks", "rpc", "slot_bytes", "staged", "unit"),
     )
 
     def __init__(
@@ -167,6 +169,7 @@ class InstancePlan:
         staged: Sequence[Model],
         expect: dict[str, Any],
         remarks: Sequence[str],
+        default_choices: Sequence[DefaultChoice] = (),
     ) -> None:
         self.options = options
         self.unit = ENGINES[options.engine_key].unit_name(options.name)
@@ -193,7 +196,8 @@ class InstancePlan:
         self.port_reuse = ""
         #: Facts of this engine only, for the programs that ask or measure the instance.
         self.details: dict[str, Any] = {}
-        self.remarks = list(remarks)
+        self.default_choices = list(default_choices)
+        self.remarks = list(dict.fromkeys([*remarks, *(choice.to_remark() for choice in default_choices)]))
         #: The size of a saved prompt; None for an instance that saves none.
         self.slot_bytes: SlotBytes | None = None
         #: Why the requested draft is left out; empty where no draft was left out.
@@ -216,6 +220,7 @@ class InstancePlan:
             else None,
             "staged": self.staged,
             "details": self.details,
+            "default_choices": [choice.to_dict() for choice in self.default_choices],
             "remarks": self.remarks,
         }
 

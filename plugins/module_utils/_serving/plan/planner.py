@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from ..options.options import Options
+    from .default_choices import DefaultChoice
     from .free_memory import FreeMemory
     from .instance_plan import MemoryNeed, Placement
     from .placement import ServerCapabilities
@@ -75,6 +76,7 @@ def plan_instance(
             f"memory rows needs llama.cpp, which gives rows to threads in a known way, and {options.binary} is "
             f"{server.engine}. Take memory distribute or interleave."
         )
+    choices: list[DefaultChoice] = []
     remarks = [
         remark for item in (model, *more_models) for remark in _validate_model_and_draft(options, server, item, draft)
     ]
@@ -136,9 +138,7 @@ def plan_instance(
         # threads of the draft. The entry of the model is the last, so it replaces the entry of the draft.
         expect["rows"] = {item.path: number for item, number in reversed([*zip(computed, threads)])}
     read = [item for item in (model, drafts, projector, *adapters, *more_models) if item]
-    plan = InstancePlan(
-        options, placement, whole, server_parameters, rpc, read, staged, expect, list(dict.fromkeys(remarks))
-    )
+    plan = InstancePlan(options, placement, whole, server_parameters, rpc, read, staged, expect, remarks, choices)
     plan.draft_left_out_reason = speculation.draft_left_out_reason
     plan.port_reuse = _choose_port_reuse(server)
     if options.slot_files:

@@ -256,7 +256,7 @@ restarts:
       type: str
     announced_seconds:
       description: The estimated seconds in which nobody is served; 0 where nobody notices the restart.
-      type: int
+      type: float
     outage_seconds:
       description: The measured seconds in which nobody was served; none in check mode, and where the address of the
         instance changed.

@@ -288,7 +288,7 @@ def _plan_restart(
     speed: float | None,
 ) -> Restart:
     """Return the restart of an instance. A server that was started first leaves its files in the page cache."""
-    seconds = 0
+    seconds = 0.0
     if not (next_server and next_server.handover):
         seconds = estimate_start_seconds(
             service.unit, running.get("files", {}), service.files, speed, next_server is not None

@@ -30,6 +30,8 @@ START_FIRST, STOP_FIRST = "start_first", "stop_first"
 TIMES = ("InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic")
 #: How many pages of a file are looked up in the page cache.
 SAMPLE_PAGES = 512
+#: Outages below so many seconds are announced with tenths of a second.
+TENTHS_BELOW = 10
 #: The seconds between two health checks while an outage is measured.
 PAUSE_SECONDS = 0.1
 
@@ -43,7 +45,7 @@ class Restart:
 
     __slots__ = ("announced_seconds", "is_done", "order", "outage_seconds", "reason", "unit", "url")
 
-    def __init__(self, unit: str, order: str, announced_seconds: int, reason: str, url: str) -> None:
+    def __init__(self, unit: str, order: str, announced_seconds: float, reason: str, url: str) -> None:
         self.unit = unit
         self.order = order
         self.announced_seconds = announced_seconds
@@ -56,15 +58,16 @@ class Restart:
     def format_message(self) -> str:
         """Return a sentence for the operator: what the restart would cost, or what it did cost."""
         seconds, outage = self.announced_seconds, self.outage_seconds
+        announced = f"about {seconds:.0f} s" if seconds >= TENTHS_BELOW else f"about {seconds:.1f} s"
         if not self.is_done:
-            cost = f"nobody is served for about {seconds} s"
+            cost = f"nobody is served for {announced}"
             cost = cost if seconds else "nobody notices: the new server is started first"
             text = f"{self.unit} needs a restart; {cost}"
         elif outage is None:
-            text = f"{self.unit} was restarted; nobody was served for about {seconds} s"
+            text = f"{self.unit} was restarted; nobody was served for {announced}"
         elif seconds or outage:
-            announced = f"about {seconds} s were" if seconds else "nothing was"
-            text = f"{self.unit} was restarted; nobody was served for {outage:.1f} s ({announced} announced)"
+            forecast = f"{announced} were" if seconds else "nothing was"
+            text = f"{self.unit} was restarted; nobody was served for {outage:.1f} s ({forecast} announced)"
         else:
             text = f"{self.unit} was restarted; nobody noticed: the new server was started first"
         return f"{text}. {self.reason}".rstrip()
@@ -114,8 +117,8 @@ def _check_health_until(url: str, ended: Event, outages: list[float]) -> None:
 
 def estimate_start_seconds(
     unit: str, old_files: Mapping[str, list[int]], new_files: Mapping[str, list[int]], speed: float | None, cached: bool
-) -> int:
-    """Return how long a start of ``unit`` with the new files will take, at least 1 s.
+) -> float:
+    """Return how many seconds a start of ``unit`` with the new files will take, at least 0.1.
 
     Both maps have size and time of each file by its path. ``speed`` is the measured speed of the disk in bytes per
     second, and ``cached`` is True for files that will be in the page cache by then.
@@ -128,7 +131,7 @@ def estimate_start_seconds(
         seconds *= new_bytes / old_bytes
     if speed and not cached:
         seconds += sum(_count_uncached_bytes(path, row[0]) for path, row in new_files.items()) / speed
-    return max(round(seconds), 1)
+    return max(round(seconds, 1), 0.1)
 
 
 def _read_last_start(unit: str) -> tuple[float, int]:

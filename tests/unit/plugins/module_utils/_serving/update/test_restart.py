@@ -59,7 +59,7 @@ def last_start(monkeypatch: pytest.MonkeyPatch) -> LastStart:
         (0, 1.0, TWICE, None, False, 100),
         # The process has read more than its model, as a router does.
         (90 * GB, 0.0, OLD, GB, False, 10),
-        (40 * GB, 0.0, OLD, GB / 10, False, 1),
+        (40 * GB, 0.0, OLD, GB / 10, False, 0.1),
     ],
 )
 def test_the_last_start_and_the_page_cache_predict_the_next(
@@ -89,10 +89,11 @@ def test_what_is_cached_of_a_file_is_sampled(tmp_path: Path) -> None:
         (95, None, f"{UNIT} needs a restart; nobody is served for about 95 s. Why."),
         (0, 0.0, f"{UNIT} was restarted; nobody noticed: the new server was started first."),
         (95, 91.25, f"{UNIT} was restarted; nobody was served for 91.2 s (about 95 s were announced). Why."),
+        (2.4, 2.25, f"{UNIT} was restarted; nobody was served for 2.2 s (about 2.4 s were announced). Why."),
         (0, 0.7, f"{UNIT} was restarted; nobody was served for 0.7 s (nothing was announced)."),
     ],
 )
-def test_the_operator_reads_a_sentence(announced: int, outage: float | None, message: str) -> None:
+def test_the_operator_reads_a_sentence(announced: float, outage: float | None, message: str) -> None:
     one = Restart(UNIT, "start_first", announced, "Why." if announced else "", "")
     one.is_done, one.outage_seconds = outage is not None, outage
     assert one.format_message() == message and one.to_dict()["message"] == message

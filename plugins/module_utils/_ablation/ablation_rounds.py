@@ -16,7 +16,7 @@ import math
 
 from .._bench.planning.precision import ASSUMED_NOISE, Noise
 from .._bench.planning.race import Question, RaceRules, best_passes_by_class
-from .._bench.planning.time_plan import TimePlan, expected_effect, unsettled_remark
+from .._bench.planning.time_plan import TimePlan, expected_effect, unsettled_settings_message
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
 from .._bench.rounds.noise_estimate import estimate_noise
@@ -188,7 +188,7 @@ class AblationRounds:
         missing = rules.race_seconds_of_all_classes(questions) - self.runner.budget.free_seconds()
         if questions and missing > 0:
             names = [question.name for question in questions]
-            self.runner.run.document["remarks"].append(unsettled_remark(names, missing))
+            self.runner.run.document["shortages"].append(unsettled_settings_message(names, missing))
 
     # The confirmation
 

@@ -171,7 +171,7 @@ class _TuningRounds:
         best = self.search.measure_until_best_is_found()
         untried = self.search.untried_values()
         if untried:
-            runner.run.document["remarks"].append(needed.untried_remark(untried))
+            runner.run.document["shortages"].append(needed.untried_values_message(untried))
         runner.budget.release_reserve()
         # A gain that is smaller than the smallest that matters is not worth its confirmation.
         if self.search.estimates.mean_gain(best) >= math.log1p(runner.plan["zone"]):
@@ -247,7 +247,7 @@ class _TuningRounds:
                 return
         missing = max(1, schedule.CONFIRMATION_ROUNDS - counting)
         minutes = minutes_up(missing * self.runner.round_seconds(schedule.RESTART, len(names)))
-        self.runner.run.document["remarks"].append(
+        self.runner.run.document["shortages"].append(
             f"{NOT_ENOUGH_TIME} for the confirmation: {counting} rounds count, and the gain is not proven yet. About "
             f"{minutes} more minutes would do."
         )

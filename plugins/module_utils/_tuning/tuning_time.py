@@ -88,8 +88,8 @@ class TuningTime:
         )
         return f"{text}." if len(self._counts) == 1 else f"{text}; {all_options} minutes probably settle all options."
 
-    def untried_remark(self, untried: Sequence[tuple[str, Any]]) -> str:
-        """Return the remark of a run that ended before it had tried some values."""
+    def untried_values_message(self, untried: Sequence[tuple[str, Any]]) -> str:
+        """Return that the run ended before it had tried some values."""
         by_option: dict[str, list[str]] = {}
         for option, value in untried:
             by_option.setdefault(option, []).append(str(value))

@@ -185,6 +185,8 @@ DOCUMENT_SHAPE = {
     "steps": [STEP],
     #: Sentences on how to read the results.
     "remarks": [TEXT],
+    #: Sentences on what the time of the run did not suffice for.
+    "shortages": [TEXT],
     #: Whether all settings at the end equal those at the beginning; null before the end.
     "restored": Nullable(bool),
 }

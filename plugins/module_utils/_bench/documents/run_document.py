@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: Fields that are set once, and fields that may grow; no other field changes after the first writing.
 SET_ONCE = ("ended", "restored")
-GROWING = ("samples", "bandwidth", "steps", "remarks")
+GROWING = ("samples", "bandwidth", "steps", "remarks", "shortages")
 GROWING_PLAN = ("arms", "order", "predicted", "untested", "rejected", "costs")
 #: The largest size in bytes of the text of a document that is loaded, and the first bytes of a compressed file.
 LARGEST_FILE = 1 << 30
@@ -70,6 +70,7 @@ def new_run_document(
         "cache": cache,
         "steps": [],
         "remarks": [],
+        "shortages": [],
         "restored": None,
     }
 

@@ -36,7 +36,7 @@ NEW_IN_WITNESS: dict[str, Any] = {"joules": None, "seconds": None, "tokens": Non
 REMOVED_FROM_WITNESS = ("watts", "huge_kb")
 NEW_IN_PLAN: dict[str, Any] = {"objective": LATENCY, "objectives": [LATENCY], "slo": None, "costs": {}}
 NEW_IN_FINGERPRINT = dict.fromkeys(("host", "dimms", "nps", "engine", "model", "quantization"))
-NEW_IN_DOCUMENT = {"minor": MINOR, "collection": None}
+NEW_IN_DOCUMENT: dict[str, Any] = {"minor": MINOR, "collection": None, "shortages": []}
 
 
 def _drop_keys(shape: Mapping[Any, Any], *names: str) -> dict[Any, Any]:

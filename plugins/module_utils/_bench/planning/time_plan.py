@@ -44,7 +44,7 @@ OTHER_EXPECTED_EFFECT = 0.02
 EXPECTED_EFFECT_OF_VARIANT = 0.1
 #: The share of settings that a plan expects to need a race after the screening.
 EXPECTED_SURVIVORS = 0.25
-#: The beginning of the remark of a run that could not settle all its settings in its time.
+#: The beginning of each sentence on what the time of a run does not suffice for.
 NOT_ENOUGH_TIME = "Not enough time"
 
 
@@ -135,8 +135,8 @@ def minutes_up(seconds: float) -> int:
     return math.ceil(seconds / 60)
 
 
-def unsettled_remark(names: Sequence[str], seconds: float) -> str:
-    """Return the remark of a run that ended before some settings were settled; ``seconds`` is the missing time."""
+def unsettled_settings_message(names: Sequence[str], seconds: float) -> str:
+    """Return that the run ended before some settings were settled; ``seconds`` is the missing time."""
     return (
         f"{NOT_ENOUGH_TIME} for {', '.join(names)}: about {minutes_up(seconds)} more minutes probably settle "
         f"{'it' if len(names) == 1 else 'them'}."

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from ..planning.time_plan import NOT_ENOUGH_TIME
 from .ablation_report import (
     ablation_headline,
     ablation_sections,
@@ -38,13 +37,12 @@ def render_run_report(document: Mapping[str, Any]) -> str:
 def build_run_report(run: ShownRun) -> Report:
     """Return the report of a run, from which the text and the page are rendered."""
     report = _build_report_of_kind(run)
-    shortages = [remark for remark in run.data["remarks"] if remark.startswith(NOT_ENOUGH_TIME)]
-    report.alerts[:0] = [*shortages, *_discarded_run_alerts(run)]
+    report.alerts[:0] = [*run.data["shortages"], *_discarded_run_alerts(run)]
     report.faults += run.faults
     report.facts += list_facts(run)
     report.figures += list_figures(run)
     report.provenance = format_provenance(run)
-    report.remarks += [remark for remark in run.data["remarks"] if remark not in shortages]
+    report.remarks += run.data["remarks"]
     report.sections += speed_sections(run)
     report.sections += metrics_section(run.judgement) if run.judgement else ()
     report.sections += discarded_rounds_section(run)

@@ -15,7 +15,6 @@ import math
 from statistics import median
 
 from ..load.objective_names import LATENCY, THROUGHPUT
-from ..planning.time_plan import NOT_ENOUGH_TIME
 from ..rounds import measured_rounds, schedule
 from ..statistics.confidence_interval import mean
 from . import soundness
@@ -82,7 +81,7 @@ class TuningResult:
     @property
     def shortage(self) -> str:
         """Why the time was too short, and how many minutes would do; empty where it was long enough."""
-        return next((remark for remark in self.document["remarks"] if remark.startswith(NOT_ENOUGH_TIME)), "")
+        return next(iter(self.document["shortages"]), "")
 
     @property
     def is_gain_decided(self) -> bool:

@@ -263,7 +263,7 @@ def test_a_run_ends_in_its_time_with_its_confirmation(here: Measured, simulated:
     said = next(line for line in told if line.startswith("A start takes 5 s and a pass 2 s. "))
     assert "probably settle" in said and said in document["remarks"]
     assert all(line.endswith(" left") for line in told if ", round " in line)
-    (short,) = (line for line in document["remarks"] if line.startswith("Not enough time for "))
+    (short,) = document["shortages"]
     assert "more minutes probably settle" in short
 
 

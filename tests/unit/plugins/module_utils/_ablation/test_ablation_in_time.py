@@ -66,8 +66,8 @@ def test_half_the_time_settles_the_dearest_settings_and_says_what_it_left(
     server, document, judgement = ablate(tmp_path, monkeypatch, thirty_billion_host(), 90)
     assert words(judgement)[SPECULATION] == "pays" and judgement.confirmation.confirmed
     assert server.clock.now <= 90 * 60
-    (remark,) = (remark for remark in document["remarks"] if remark.startswith("Not enough time for "))
-    assert "restart 0" in remark and SPECULATION not in remark
+    (shortage,) = document["shortages"]
+    assert "restart 0" in shortage and SPECULATION not in shortage
 
 
 def test_live_settings_alone_share_starts_in_the_screening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

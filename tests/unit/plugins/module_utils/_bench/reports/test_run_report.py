@@ -178,7 +178,8 @@ def test_a_run_of_which_no_round_counts_shows_its_figures_as_discarded(run: Benc
 def test_a_run_without_enough_time_says_so_first(run: Bench) -> None:
     short = copy.deepcopy(run.data)
     shortage = "Not enough time for governor: about 30 more minutes probably settle it."
-    short["remarks"] += ["The server was warm.", shortage]
+    short["remarks"].append("The server was warm.")
+    short["shortages"].append(shortage)
     lines = render_run_report(short).splitlines()
     assert lines[0] == shortage
     assert lines[1].startswith("Ablation of chat: 30 % faster") and lines.count(lines[0]) == 1

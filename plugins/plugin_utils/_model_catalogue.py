@@ -26,6 +26,11 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values i
     require_table,
     require_tables,
 )
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._model_facts import (
+    FACT_KEYS,
+    NEVER_FETCHED,
+    validate_model_facts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +39,10 @@ if TYPE_CHECKING:
 
 #: The entries that come with the collection.
 FILE = Path(__file__).with_name("model_catalogue.yml")
-KEYS = {"drafts", "file", "licence", "parts", "repository", "revision", "source", "template", "url", "vocabulary"}
+FILE_KEYS = {"drafts", "file", "licence", "parts", "repository", "revision", "source", "template", "url", "vocabulary"}
+KEYS = FILE_KEYS | FACT_KEYS
+#: The facts of an entry that go to the instances of its model.
+INSTANCE_FACTS = ("drafts", "licence", "mtp", "sampling", "template", "vocabulary")
 #: In place of a checksum: the module model_file takes the checksum that the server of the file sends.
 CHECKSUM_OF_SERVER = "server"
 #: The chat template that a model file contains.
@@ -49,8 +57,9 @@ def merge_user_entries_into_catalogue(user_entries: Any) -> dict[str, dict[str, 
     Raises BadRequest for an invalid entry.
     """
     entries = dict(yaml_load(FILE.read_text(encoding="utf-8")))
+    entries = {name: _validate_entry(f"{FILE.name}: {name}", entry) for name, entry in entries.items()}
     for name, entry in require_table(user_entries or {}, "epyc_llama_catalogue").items():
-        entries[name] = _validate_user_entry(f"epyc_llama_catalogue: {name}", entry)
+        entries[name] = _validate_entry(f"epyc_llama_catalogue: {name}", entry)
     return entries
 
 
@@ -158,7 +167,7 @@ def _resolve_model(request: Entry, entries: Mapping[str, Entry], endpoint: str, 
             f"{place}: the catalogue has its checksums; leave checksum out, or add it to epyc_llama_catalogue."
         )
     elif name and name in entries:
-        model = _catalogue_file_url_and_checksums(place, entries[name], endpoint)
+        model = _catalogue_file_url_and_checksums(place, request, entries[name], endpoint)
     elif request.get("path"):
         model = {"url": None, "checksum": _list_valid_checksums(place, request.get("checksum")), "hub": False}
     elif name:
@@ -183,24 +192,50 @@ def _hub_file_url_and_checksums(place: str, request: Entry, endpoint: str) -> di
             f"{place}: give either its checksum or trust_hub, with which the checksum that the hub sends is taken; the "
             "hub shows the SHA-256 on the page of the file."
         )
-    if trusted and not COMMIT.match(str(request.get("revision") or "")):
+    if trusted:
+        _require_commit(place, request.get("revision"))
+    return {"url": _build_hub_url(place, request, endpoint), "checksum": checksums or [CHECKSUM_OF_SERVER], "hub": True}
+
+
+def _require_commit(place: str, revision: Any) -> None:
+    if not COMMIT.match(str(revision or "")):
         raise BadRequest(
             f"{place}: trust_hub needs as revision a commit of 40 hexadecimal digits, because a branch may have "
             "another file tomorrow; the hub shows it under History."
         )
-    return {"url": _build_hub_url(place, request, endpoint), "checksum": checksums or [CHECKSUM_OF_SERVER], "hub": True}
 
 
-def _catalogue_file_url_and_checksums(place: str, entry: Entry, endpoint: str) -> dict[str, Any]:
+def _catalogue_file_url_and_checksums(place: str, request: Entry, entry: Entry, endpoint: str) -> dict[str, Any]:
+    """Return URL, sizes and checksums of a catalogue entry, and the facts that instances need.
+
+    A request may add ``trust_hub`` and ``revision`` for an entry that states no checksums.
+    """
     parts = entry["parts"]
     sizes = [part.get("size") for part in parts]
+    entry = {**entry, "revision": entry.get("revision") or request.get("revision")}
+    checksums = [f"{ALGORITHM}{part['sha256']}" for part in parts if part.get("sha256")]
+    if not checksums and entry.get("repository"):
+        _require_trusted_hub(place, request, entry)
+        checksums = [CHECKSUM_OF_SERVER]
     return {
-        **{key: entry[key] for key in ("drafts", "licence", "template", "vocabulary") if entry.get(key)},
+        **{key: entry[key] for key in INSTANCE_FACTS if entry.get(key)},
+        "fetched": entry["fetched"],
         "url": entry.get("url") or _build_hub_url(place, entry, endpoint),
-        "checksum": [f"{ALGORITHM}{part['sha256']}" for part in parts],
+        "checksum": checksums,
         "size": sizes if None not in sizes else None,
         "hub": "repository" in entry,
     }
+
+
+def _require_trusted_hub(place: str, request: Entry, entry: Entry) -> None:
+    """Raise BadRequest unless the request takes the checksums that the hub sends for one commit of the repository."""
+    if not request.get("trust_hub"):
+        revision = "" if entry["revision"] else ", and as revision a commit of the repository"
+        raise BadRequest(
+            f"{place}: the catalogue knows no checksum of this model, because it was {NEVER_FETCHED}. Give trust_hub: "
+            f"true{revision}, and the checksums that the hub sends are taken."
+        )
+    _require_commit(place, entry["revision"])
 
 
 def _build_hub_url(place: str, entry: Entry, endpoint: str) -> str:
@@ -214,8 +249,8 @@ def _build_hub_url(place: str, entry: Entry, endpoint: str) -> str:
     return f"{endpoint}/{repository}/resolve/{quote(str(entry.get('revision') or 'main'), safe='')}/{quote(file)}"
 
 
-def _validate_user_entry(place: str, entry: Any) -> dict[str, Any]:
-    """Return an entry of the user in the form of the entries of the collection; raises BadRequest otherwise."""
+def _validate_entry(place: str, entry: Any) -> dict[str, Any]:
+    """Return an entry with checked parts and facts, and with derived numbers; raises BadRequest for an invalid one."""
     if not isinstance(entry, Mapping):
         raise BadRequest(f"{place} is no dictionary; docs/models.md shows one.")
     unknown = sorted(set(require_table(entry, place)) - KEYS)
@@ -224,8 +259,9 @@ def _validate_user_entry(place: str, entry: Any) -> dict[str, Any]:
     if bool(entry.get("url")) == bool(entry.get("repository")):
         raise BadRequest(f"{place} needs either repository and file, or url.")
     file = str(entry.get("url") or entry.get("file") or "")
-    parts = [dict(part) for part in require_tables(entry.get("parts"), f"{place}: parts", "parts")]
     expected = len(list_gguf_parts(_decode_path_of_url(file, place) if entry.get("url") else file))
+    stated = [{}] * expected if entry.get("parts") is None else entry["parts"]
+    parts = [dict(part) for part in require_tables(stated, f"{place}: parts", "parts")]
     if len(parts) != expected:
         raise BadRequest(
             f"{place} has {len(parts)} parts, but {expected} files: give sha256 and size of each in parts."
@@ -233,10 +269,14 @@ def _validate_user_entry(place: str, entry: Any) -> dict[str, Any]:
     for part in parts:
         if set(part) - {"sha256", "size"}:
             raise BadRequest(f"{place}: a part has sha256 and size, and nothing else.")
-        _list_valid_checksums(place, f"{ALGORITHM}{part.get('sha256')}")
+        if part.get("sha256") is not None:
+            _list_valid_checksums(place, f"{ALGORITHM}{part['sha256']}")
         if part.get("size") is not None:
             part["size"] = require_whole_number(part["size"], f"{place}: size")
-    return {**entry, "parts": parts}
+    if len({bool(part.get("sha256")) for part in parts}) > 1:
+        raise BadRequest(f"{place}: some parts have a sha256 and some have none: give it for all parts or for none.")
+    checked = {**entry, "parts": parts}
+    return {**checked, **validate_model_facts(place, checked)}
 
 
 def _list_valid_checksums(place: str, option: Any) -> list[str]:

@@ -39,16 +39,26 @@ SPECIAL_ARCHITECTURES = (
 )
 
 
+def is_known_name(architecture: str) -> bool:
+    """Return whether it is known what the layers of an architecture store, which is given by its name."""
+    return architecture in PLAIN_ARCHITECTURES or architecture in SPECIAL_ARCHITECTURES
+
+
 def is_known_architecture(model: Model) -> bool:
     """Return whether it is known what the layers of a model store, so that the size of its KV cache is right."""
-    return model.architecture in PLAIN_ARCHITECTURES or model.architecture in SPECIAL_ARCHITECTURES
+    return is_known_name(model.architecture)
 
 
 def unknown_architecture_remark(model: Model) -> str:
     """Return a sentence on a model of an unknown architecture, an empty text for a known one."""
-    if is_known_architecture(model):
+    return unknown_name_remark(model.architecture)
+
+
+def unknown_name_remark(architecture: str) -> str:
+    """Return the sentence on an unknown architecture, which is given by its name; an empty text for a known one."""
+    if is_known_name(architecture):
         return ""
     return (
-        f"The architecture {model.architecture} is not known here. Its KV cache counts as if each layer stored and "
-        "read every token, and may be far smaller."
+        f"The architecture {architecture} is not known here. Its KV cache counts as if each layer stored and read "
+        "every token, and may be far smaller."
     )

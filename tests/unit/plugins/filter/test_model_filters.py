@@ -30,6 +30,8 @@ MINE = {
     "parts": [{"sha256": "a" * 64, "size": 9}, {"sha256": "b" * 64, "size": 8}],
     "vocabulary": "llama-3",
 }
+MIXTURES = ("deepseek-v3.2-q4", "deepseek-v4-flash-q4", "glm-4.5-air-q4", "glm-4.7-flash-q4", "glm-5.2-q4")
+MIXTURES += ("gpt-oss-20b", "gpt-oss-120b", "kimi-k2.6-q4", "minimax-m2.7-q3", "minimax-m3-q4", "qwen3-coder-next-q4")
 TWO = {**MINE, "file": "House.gguf", "parts": MINE["parts"][:1]}
 
 
@@ -50,35 +52,63 @@ def test_every_entry_says_where_its_checksums_come_from() -> None:
     """And is as entries of users have to be; a draft fits, and is small enough to gain something."""
     entries = _model_catalogue.merge_user_entries_into_catalogue({})
     assert len(entries) >= 12 and entries == _model_catalogue.merge_user_entries_into_catalogue(entries)
-    sums = [part["sha256"] for entry in entries.values() for part in entry["parts"]]
+    sums = [part["sha256"] for entry in entries.values() for part in entry["parts"] if part]
     assert len(set(sums)) == len(sums)
     for name, entry in entries.items():
-        assert re.fullmatch("[a-z0-9.-]+", name) and _model_catalogue.COMMIT.match(entry["revision"])
-        assert entry["licence"] and entry["source"] and all(part["size"] > 1 << 20 for part in entry["parts"])
-        weight = sum(part["size"] for part in entry["parts"])
+        assert re.fullmatch("[a-z0-9.-]+", name) and _model_catalogue.COMMIT.match(entry.get("revision", "0" * 40))
+        assert entry["licence"] and entry["source"] and all(part["size"] > 1 << 20 for part in entry["parts"] if part)
+        assert all(entry["parts"]) or not entry["fetched"]
         for draft in entry.get("drafts", ()):
             assert entries[draft]["vocabulary"] == entry["vocabulary"]
-            assert 4 * sum(part["size"] for part in entries[draft]["parts"]) < weight
+            assert 4 * entries[draft]["shape"]["file_bytes"] < entry["shape"]["file_bytes"]
 
 
-def test_the_table_of_the_documents_is_the_file() -> None:
+def test_every_entry_has_numbers_that_agree() -> None:
+    """A file has 3 to 9.5 bits for each parameter, and only a mixture of experts has active parameters."""
+    for name, entry in _model_catalogue.merge_user_entries_into_catalogue({}).items():
+        shape = entry["shape"]
+        assert shape["source"] and shape["architecture"], name
+        assert 3 < 8 * shape["file_bytes"] / shape["parameters"] < 9.5, name
+        assert 0 < shape["active_parameters"] <= shape["parameters"] and 8 <= shape["layers"] <= 100, name
+        assert (shape["active_parameters"] < shape["parameters"]) == ("-a" in name or name in MIXTURES), name
+        assert 8192 <= shape["trained_context"] <= 1 << 20 and shape["kv_bytes_per_token"] < 1 << 19, name
+
+
+def test_the_tables_of_the_documents_are_the_file() -> None:
     page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\S+) \| (\S+) GiB \| (\d) \| (.*) \| (.*) \|$", page, re.MULTILINE)
     entries = _model_catalogue.merge_user_entries_into_catalogue({})
-    assert rows == [
-        (
-            name,
-            f"{sum(part['size'] for part in entry['parts']) / (1 << 30):.1f}",
-            str(len(entry["parts"])),
-            entry["licence"],
-            ", ".join(entry.get("drafts", ["none"])),
-        )
-        for name, entry in entries.items()
-    ]
-    own = [
-        name for name, entry in entries.items() if any("fetched by this collection" in one for one in entry["source"])
-    ]
+    rows = re.findall(
+        r"^\| ([a-z0-9.-]+) \| ([^|]*B[^|]*) \| (\S+) \| (.*) \| (\d+) \| (.*) \| (.*) \|$", page, re.MULTILINE
+    )
+    assert rows == [table_row(name, entry) for name, entry in entries.items()]
+    families: dict[str, str] = {}
+    for name, entry in entries.items():
+        if entry.get("sampling"):
+            text = ", ".join(f"{key} {value:g}" for key, value in entry["sampling"].items())
+            families.setdefault(text, "")
+            families[text] += f", {name}" if families[text] else name
+    for text, names in families.items():
+        assert f"| {names} | {text} |" in page
+    own = [name for name, entry in entries.items() if entry["fetched"]]
     assert own == ["smollm2-135m-q4"] and f"**{own[0]} alone**" in page
+
+
+def table_row(name: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    shape = entry["shape"]
+    billions = shape["parameters"] / 1e9
+    parameters = f"{billions:,.0f}B" if billions > 100 else f"{billions:.3g}B"
+    if shape["active_parameters"] < shape["parameters"]:
+        parameters += f", {shape['active_parameters'] / 1e9:.2g}B active"
+    speculation = entry.get("drafts") or (["mtp in the file"] if entry.get("mtp") else ["none"])
+    return (
+        name,
+        parameters,
+        shape["quantization"],
+        f"{shape['file_bytes'] / (1 << 30):.1f} GiB",
+        str(len(entry["parts"])),
+        entry["licence"],
+        ", ".join(speculation),
+    )
 
 
 # What is asked for
@@ -154,7 +184,7 @@ def test_what_has_no_name_in_the_catalogue() -> None:
         (
             {},
             {"own": {**MINE, "sha265": 1}},
-            "epyc_llama_catalogue: own has sha265, which no entry has: drafts, file, ",
+            "epyc_llama_catalogue: own has sha265, which no entry has: drafts, fetched, file, ",
         ),
         ({}, {"own": {**MINE, "parts": []}}, "epyc_llama_catalogue: own has 0 parts, but 2 files"),
         (

@@ -32,18 +32,18 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.abla
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from tools.bench.llama_restarts import measure_restarts
-from tools.bench.llama_updates import PACKAGE_FOLDER, fetch_nftables_packages, measure_updates
+from tools.bench.llama_updates import PACKAGE_FOLDER, fetch_nftables_packages, measure_outages, measure_updates
 from tools.bench.measurement import run_measurement
 from vepyc import VepycError
 from vepyc.container import running_container
 from vepyc.figures import Bar, Figures
-from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_wide_model
+from vepyc.llama.llama_cpp import NATIVE, ensure_deep_model, ensure_llama, ensure_wide_model
 from vepyc.playbook_runs import clean_environment, quick_ansible_variables
 from vepyc.playbook_runs import run_playbook as run_playbook_for_results
 
 #: What this program measures: speed over a plain server, the wait for a token after a restart, and failed requests and
 #: outages of updates.
-PARTS = ("gains", "restarts", "updates")
+PARTS = ("gains", "restarts", "updates", "outages")
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "build/bench-llama"
 BUILD, MODELS = "/opt/built", "/srv/models"
@@ -138,6 +138,8 @@ def main() -> int:
                 measure_restarts(box, serve, model_path, figures)
             if "updates" in options.parts:
                 measure_updates(box, update, model_path, figures)
+            if "outages" in options.parts:
+                measure_outages(update, f"{MODELS}/{ensure_deep_model().name}", figures)
 
     return run_measurement("bench-llama", measure_all)
 

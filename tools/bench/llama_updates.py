@@ -37,7 +37,7 @@ def fetch_nftables_packages() -> Path:
 def measure_updates(
     box: Container, update: Callable[[dict[str, Any]], list[dict[str, Any]]], model: str, figures: Figures
 ) -> None:
-    """Print how many requests failed over all updates, and how far outages were from their forecasts.
+    """Print how many requests failed over all updates.
 
     ``update`` puts an instance into service in the container, and returns the restarts that the module reports.
     """
@@ -52,6 +52,14 @@ def measure_updates(
     result = json.loads(box.run(f"cat {RESULT_FILE}").stdout)
     figures.print_figure("requests_during_updates", sum(result["counts"].values()), f"({UPDATES} updates)")
     figures.print_figure("failed_requests_during_updates", len(result["failures"]), "", NO_FAILURE)
+
+
+def measure_outages(
+    update: Callable[[dict[str, Any]], list[dict[str, Any]]], deep_model: str, figures: Figures
+) -> None:
+    """Print how far outages were from their forecasts, with a model that takes some seconds to load."""
+    instance = {**INSTANCE, "model": deep_model}
+    update(instance)
     ratios = []
     for number in range(OUTAGES):
         (restart,) = update({**instance, "context": 4096 + 256 * number, "update_order": "stop_first"})

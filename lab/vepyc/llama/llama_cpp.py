@@ -13,6 +13,7 @@ import json
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +83,35 @@ def ensure_model() -> Path:
 def ensure_wide_model() -> Path:
     """Return the path of the small model in BF16, 271 MB, which is bound by memory as large models are."""
     origin = ensure_model()
-    target = origin.with_name(origin.name.replace("Q4_1", "BF16"))
+
+    def write(target: Path) -> None:
+        # Imported here because this import takes longer than all others of the lab.
+        from .wide_weights import write_with_wide_weights
+
+        write_with_wide_weights(origin, target)
+
+    return _ensure_written(origin.with_name(origin.name.replace("Q4_1", "BF16")), write)
+
+
+def ensure_deep_model() -> Path:
+    """Return the path of the small model in BF16 with 480 layers, 3.5 GB, which takes some seconds to load."""
+    origin = ensure_wide_model()
+
+    def write(target: Path) -> None:
+        from .deep_model import write_with_more_layers
+
+        write_with_more_layers(origin, target, 480)
+
+    return _ensure_written(origin.with_name(origin.name.replace("BF16", "480-layers.BF16")), write)
+
+
+def _ensure_written(target: Path, write: Callable[[Path], None]) -> Path:
+    """Return the path of a model, which ``write`` writes where it is missing."""
     with hold_lock(f"model-{target.name}"):
         if not target.exists():
-            # Imported here because this import takes longer than all others of the lab.
-            from .wide_weights import write_with_wide_weights
-
             with tempfile.TemporaryDirectory(dir=target.parent) as work:
                 work_file = Path(work, target.name)
-                write_with_wide_weights(origin, work_file)
+                write(work_file)
                 work_file.rename(target)
     return target
 

@@ -9,6 +9,7 @@ The controller looks names up, so that a host gets only paths, URLs and checksum
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,11 +57,17 @@ def merge_user_entries_into_catalogue(user_entries: Any) -> dict[str, dict[str, 
 
     Raises BadRequest for an invalid entry.
     """
-    entries = dict(yaml_load(FILE.read_text(encoding="utf-8")))
-    entries = {name: _validate_entry(f"{FILE.name}: {name}", entry) for name, entry in entries.items()}
+    entries = dict(_load_entries_of_collection())
     for name, entry in require_table(user_entries or {}, "epyc_llama_catalogue").items():
         entries[name] = _validate_entry(f"epyc_llama_catalogue: {name}", entry)
     return entries
+
+
+@functools.lru_cache(maxsize=1)
+def _load_entries_of_collection() -> dict[str, dict[str, Any]]:
+    """Return the checked entries of the collection by name. They are read once for all hosts of a run."""
+    entries = yaml_load(FILE.read_text(encoding="utf-8"))
+    return {name: _validate_entry(f"{FILE.name}: {name}", entry) for name, entry in entries.items()}
 
 
 def resolve_models(requested: Any, user_entries: Any, endpoint: str, folder: str) -> list[dict[str, Any]]:

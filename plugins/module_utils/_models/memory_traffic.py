@@ -12,8 +12,9 @@ Source: the graphs in src/models and the kernels in ggml/src/ggml-cpu of llama.c
 
 from __future__ import annotations
 
+from .known_architectures import ARCHITECTURES_WITHOUT_CACHE
 from .tensor_types import mean_bytes_per_element
-from .token_cost import ARCHITECTURES_WITHOUT_CACHE, STATE_NUMBER_BYTES, ModelLayers, TokenWork
+from .token_cost import STATE_NUMBER_BYTES, ModelLayers, TokenWork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,12 +111,13 @@ def _context_bytes_and_operations(
     for layer in filter(layers.reads_kv_cache, range(layers.count)):
         narrow = layers.window_tokens if layers.is_windowed(layer) else 0
         seen = min(tokens, narrow or tokens)
-        cache_bytes += tokens * layers.indexer_width * key
+        cache_bytes += tokens * layers.indexer_numbers_per_token(layer)[0] * key
+        length, numbers = layers.block_of_keys(layer)
+        cache_bytes += tokens // length * numbers * key if length else 0
         if mla and layers.compressed_rank:
             cache_bytes += seen * layers.compressed_numbers_per_token * key
         else:
             cache_bytes += seen * layers.key_numbers_per_token(layer) * key
             cache_bytes += 0 if layers.has_compressed_keys else seen * layers.value_numbers_per_token(layer) * value
-        attention += 2 * seen * layers.attention_multiplications(layer)
-    states = sum(1 for layer in range(layers.count) if layers.has_recurrent_state(layer))
-    return {"kv": cache_bytes, "state": float(states * layers.state_numbers_per_layer * STATE_NUMBER_BYTES)}, attention
+        attention += 2 * (seen + (tokens // length if length else 0)) * layers.attention_multiplications(layer)
+    return {"kv": cache_bytes, "state": float(layers.state_numbers * STATE_NUMBER_BYTES)}, attention

@@ -4,13 +4,28 @@
 """The cost of a token, from the header of a model: the weights that a token reads, and the numbers that layers store.
 
 A table in which a token looks up one row does not count as read, except for an embedding that is also the output. A
-layer stores keys and values of every token, or of the tokens in a sliding window, or only compressed keys (MLA), or a
-state whose size does not depend on the number of tokens, or nothing. An architecture that is in no table of this file
-counts as if each layer stored every token. MTP layers, which draft the next tokens, do not count.
+layer stores keys and values of every token, or of the tokens in a sliding window, or only compressed keys (MLA), or one
+row of keys for a block of tokens, or a state whose size does not depend on the number of tokens, or nothing. An
+architecture that is in no table of known_architectures.py counts as if each layer stored every token. MTP layers, which
+draft the next tokens, do not count.
 Source: load_arch_hparams() in src/models, and llama-hparams.cpp, of llama.cpp, build 11434.
 """
 
 from __future__ import annotations
+
+from .known_architectures import (
+    BLOCK_ARCHITECTURES,
+    FIXED_WINDOWS,
+    INDEXER_ROWS,
+    INTERVALS,
+    LAYERS_WITH_OWN_CACHE,
+    MLA_ARCHITECTURES,
+    STATE_AND_TOKENS,
+    STATE_WITHOUT_KEY_HEADS,
+    STATES_ONLY,
+    WINDOWED_LAYERS,
+    WINDOWS,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,60 +37,14 @@ if TYPE_CHECKING:
 
 #: The most layers that the server takes.
 MOST_LAYERS = 512
-#: By architecture: the length of a group of layers in which one layer sees all tokens (0: no layer does), whether this
-#: is the first layer of the group or the last, and the sliding window of the other layers in tokens where the file
-#: states none. The file may also state which layers have a window.
-WINDOWS = {
-    "afmoe": (4, False, 0),
-    "cohere2": (4, False, 0),
-    "cohere2moe": (4, True, 0),
-    "exaone-moe": (4, False, 128),
-    "exaone4": (4, False, 4096),
-    "gemma2": (2, False, 4096),
-    "gemma3": (6, False, 0),
-    "gemma3n": (5, False, 0),
-    "gemma4": (1, False, 0),
-    "gpt-oss": (2, False, 0),
-    "granite_swa": (1, False, 0),
-    "laguna": (4, True, 0),
-    "lfm2": (0, False, 0),
-    "llama4": (4, False, 8192),
-    "maple": (1, False, 0),
-    "mellum": (4, False, 0),
-    "mimo2": (1, False, 0),
-    "muse-glimmer": (4, False, 0),
-    "olmo2": (4, False, 0),
-    "plamo3": (8, False, 0),
-    "smallthinker": (4, True, 0),
-    "spark2_5": (1, False, 0),
-    "step35": (1, False, 0),
-}
-#: Sliding windows in tokens that the server itself sets, unless the file states a window of 0.
-FIXED_WINDOWS = {"llama4": 8192, "smallthinker": 4096}
-#: Architectures whose models have windows only with this number of layers.
-WINDOWED_LAYERS = {"exaone4": 64}
-#: The number of first layers that have a cache of their own. Each later layer reads the cache of one of these layers.
-LAYERS_WITH_OWN_CACHE = {"gemma3n": 20}
-#: The length of a group of layers in which one layer stores tokens; the other layers of the group keep a state.
-INTERVALS = {"minimax-01": 8, "qwen35": 4, "qwen35moe": 4, "qwen3next": 4, "qwen4exp": 4}
-#: Architectures whose layers without key heads keep a state.
-STATE_WITHOUT_KEY_HEADS = (
-    *("bailingmoe3", "glm5-next", "granitehybrid", "jamba", "kimi-k3", "kimi-linear", "lfm2", "lfm2moe", "nemotron_h"),
-    *("nemotron_h_moe", "plamo2"),
-)
-#: Architectures in which each layer both keeps a state and stores tokens.
-STATE_AND_TOKENS = ("falcon-h1",)
-STATES_ONLY = ("arwkv7", "mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7")
-#: Architectures that read a whole text at once and store no tokens.
-ARCHITECTURES_WITHOUT_CACHE = (
-    *("bert", "dream", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v3", "llada", "llada-moe"),
-    *("modern-bert", "neo-bert", "nomic-bert", "nomic-bert-moe", "rnd1"),
-)
-#: Architectures with compressed keys (MLA), which ik_llama.cpp stores compressed in any file; llama.cpp stores the keys
-#: and values of each head for a file that describes heads. Source: is_mla_model() in src/llama-model.h of ik_llama.cpp.
-MLA_ARCHITECTURES = ("bailingmoe3", "deepseek2", "glm-dsa", "mistral4")
 #: The method by which ik_llama.cpp computes with compressed keys by default.
 DEFAULT_MLA = 3
+#: The key in a header for the width of the indexer's keys.
+INDEXER_WIDTH = "attention.indexer.key_length"
+#: The length of the blocks of keys for which there is an indexer (DSV4_CSA_RATIO).
+INDEXED_BLOCK = 4
+#: GLM models of at least this trained context share an indexer between four layers, unless the header says otherwise.
+GLM_WITH_SHARED_INDEXERS = 1 << 20
 #: The bytes of each number in a state.
 STATE_NUMBER_BYTES = 4
 #: Tables in which a token looks up one row: by the token (EMBEDDING and the first), by its position, or by its text.
@@ -105,6 +74,7 @@ class ModelLayers:
         self._value = self._header_number("attention.value_length") or width
         self._narrow_key = self._header_number("attention.key_length_swa") or self._key
         self._narrow_value = self._header_number("attention.value_length_swa") or self._value
+        self._blocks_of_keys = self._header_numbers_by_layer("attention.compress_ratios")
         self._states = self._find_state_layers()
         self._window_pattern = self._find_window_layers()
 
@@ -195,9 +165,19 @@ class ModelLayers:
     @property
     def has_compressed_keys(self) -> bool:
         """Whether the keys also contain the values, in a compressed form (MLA)."""
-        return bool(
+        return self.architecture in BLOCK_ARCHITECTURES or bool(
             self._header_number("attention.key_length_mla") and self._header_number("attention.value_length_mla")
         )
+
+    def block_of_keys(self, layer: int) -> tuple[int, int]:
+        """Return how many tokens share a row of keys, which a layer stores beside its window, and the row's numbers.
+
+        Both are 0 for a layer without such rows. A row of the shortest blocks also has the keys of the indexer.
+        """
+        length = self._blocks_of_keys[layer] if self.architecture in BLOCK_ARCHITECTURES and self._blocks_of_keys else 0
+        if not length:
+            return 0, 0
+        return length, self._key + (self._header_number(INDEXER_WIDTH) if length == INDEXED_BLOCK else 0)
 
     @property
     def compressed_rank(self) -> int:
@@ -209,14 +189,49 @@ class ModelLayers:
         """How many numbers a layer stores of a token in compressed form, with the rotated part; 0 without MLA."""
         return self.compressed_rank + self._header_number("rope.dimension_count") if self.compressed_rank else 0
 
-    @property
-    def indexer_width(self) -> int:
-        """The width of the indexer's keys, by which a layer chooses the tokens to read; 0 without an indexer."""
-        return self._header_number("attention.indexer.key_length")
+    def indexer_numbers_per_token(self, layer: int) -> tuple[int, int]:
+        """Return how many numbers of a token the indexer of a layer stores as keys and as values; 0 without an indexer.
+
+        A layer with an indexer chooses by its keys which tokens to read. Only MiniMax M3 also stores values, which no
+        graph reads.
+        """
+        width = self._header_number(INDEXER_WIDTH)
+        if not width or not self._has_indexer(layer):
+            return 0, 0
+        pooled = self.architecture != "qwen4exp" or any(self._blocks_of_keys)
+        rows = INDEXER_ROWS.get(self.architecture, 1) if pooled else 1
+        return rows * width, self._value if self.architecture == "minimax-m3" else 0
+
+    def _has_indexer(self, layer: int) -> bool:
+        if self.architecture in BLOCK_ARCHITECTURES or not self.reads_kv_cache(layer):
+            return False
+        types = self._header_numbers_by_layer("attention.indexer.types")
+        if types:
+            return bool(types[layer])
+        if self.architecture == "minimax-m3":
+            return layer >= self._header_number("leading_dense_block_count")
+        if self.architecture == "glm-dsa" and self._header_number("context_length") >= GLM_WITH_SHARED_INDEXERS:
+            return layer < 2 or layer % 4 == 2
+        return self.architecture != "hy_v4"
 
     @property
-    def state_numbers_per_layer(self) -> int:
-        """How many numbers the state of a layer has, including the state of its convolution."""
+    def state_numbers(self) -> int:
+        """How many numbers the states of all layers have for one stream of tokens."""
+        recurrent = sum(1 for layer in range(self.count) if self.has_recurrent_state(layer))
+        return recurrent * self._state_numbers_per_layer + sum(map(self._numbers_of_open_block, range(self.count)))
+
+    def _numbers_of_open_block(self, layer: int) -> int:
+        """Return how many numbers a layer keeps of the tokens that do not yet fill a block of keys.
+
+        Each token has a key and a score. The shortest blocks overlap: a row is made of two blocks, and each of their
+        tokens has two keys and two scores.
+        """
+        length, numbers = self.block_of_keys(layer)
+        return 2 * length * numbers * (4 if length == INDEXED_BLOCK else 1)
+
+    @property
+    def _state_numbers_per_layer(self) -> int:
+        """How many numbers the state of a recurrent layer has, including the state of its convolution."""
         embedding, head = self._header_number("embedding_length"), self._header_number("wkv.head_size")
         if head:
             shifts = self.model.header_number_of_architecture("token_shift_count")

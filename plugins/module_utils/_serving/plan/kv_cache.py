@@ -10,8 +10,9 @@ Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434
 
 from __future__ import annotations
 
+from ..._models.known_architectures import ARCHITECTURES_WITHOUT_CACHE
 from ..._models.tensor_types import mean_bytes_per_element
-from ..._models.token_cost import ARCHITECTURES_WITHOUT_CACHE, STATE_NUMBER_BYTES, ModelLayers
+from ..._models.token_cost import STATE_NUMBER_BYTES, ModelLayers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
         return KvCache(0, 0, False, sizes.slot_tokens)
     if not header.count or not header.has_known_key_and_value_widths:
         return None
-    states = [layer for layer in range(header.count) if header.has_recurrent_state(layer)]
     window = header.window_tokens if sizes.windows else 0
     narrow = (
         min(sizes.slot_tokens, _round_up_to_cells(min(sizes.slot_tokens, window + sizes.batch)))
@@ -97,14 +97,17 @@ def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
             windowed += cell * narrow
         else:
             whole += cell * sizes.slot_tokens
-    state = len(states) * header.state_numbers_per_layer * STATE_NUMBER_BYTES
+        length, numbers = header.block_of_keys(layer)
+        whole += _round_up_to_cells(-(-sizes.slot_tokens // length)) * numbers * sizes.key if length else 0
+    state = header.state_numbers * STATE_NUMBER_BYTES
     size = sizes.slots * (whole + windowed + state)
     return KvCache(int(size), int(windowed + state), bool(state), sizes.slot_tokens)
 
 
 def _bytes_of_cell(header: ModelLayers, layer: int, sizes: CacheSettings, wide: int) -> float:
     """Return the bytes that a layer stores of a token; ``wide`` are the numbers of the widest layer's values."""
-    cell = header.indexer_width * sizes.key
+    keys_of_indexer, values_of_indexer = header.indexer_numbers_per_token(layer)
+    cell = keys_of_indexer * sizes.key + values_of_indexer * sizes.value
     if sizes.mla and header.compressed_rank:
         # Without flash attention, method 1 also stores the compressed values in transposed form.
         first = sizes.key if sizes.mla == 1 or not sizes.flat else sizes.value

@@ -10,7 +10,7 @@ src/llama-graph.cpp, and update_slots() in tools/server/server-context.cpp, of l
 
 from __future__ import annotations
 
-from ..._models.token_cost import ARCHITECTURES_WITHOUT_CACHE
+from ..._models.known_architectures import ARCHITECTURES_WITHOUT_CACHE
 from ..._notation.sizes import UNITS, format_bytes_short
 
 TYPE_CHECKING = False

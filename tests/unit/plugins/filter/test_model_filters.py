@@ -14,6 +14,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.filter import model_files, with_models
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import known_architectures
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
@@ -67,7 +68,7 @@ def test_every_entry_has_numbers_that_agree() -> None:
     """A file has 3 to 9.5 bits for each parameter, and only a mixture of experts has active parameters."""
     for name, entry in _model_catalogue.merge_user_entries_into_catalogue({}).items():
         shape = entry["shape"]
-        assert shape["source"] and shape["architecture"], name
+        assert shape["source"] and known_architectures.is_known_name(shape["architecture"]), name
         assert 3 < 8 * shape["file_bytes"] / shape["parameters"] < 9.5, name
         assert 0 < shape["active_parameters"] <= shape["parameters"] and 8 <= shape["layers"] <= 100, name
         assert (shape["active_parameters"] < shape["parameters"]) == ("-a" in name or name in MIXTURES), name

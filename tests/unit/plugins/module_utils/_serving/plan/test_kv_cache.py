@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import compute_step_traffic
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.kv_cache import (
     CacheSettings,
     KvCache,
@@ -227,6 +228,49 @@ def test_states_of_other_kinds(tmp_path: Path, architecture: str, numbers: dict[
 def test_a_layer_that_chooses_the_tokens_that_it_reads(tmp_path: Path) -> None:
     found = cache(tmp_path / "m.gguf", "deepseek32", **{"attention.indexer.key_length": 128})
     assert found and found.bytes == 12 * (LAYER + 8192 * 128 * 2)
+
+
+def test_which_layers_have_an_indexer(tmp_path: Path) -> None:
+    """MiniMax M3 also stores a row of values beside the keys of an indexer; GLM 5.2 has one for four layers."""
+    width = {"attention.indexer.key_length": 128}
+    row = 8192 * 128 * 2
+    found = cache(tmp_path / "m.gguf", "minimax-m3", **width, leading_dense_block_count=3)
+    assert found and found.bytes == 12 * LAYER + 9 * (row + row // 2)
+    for context, layers in ((202752, 12), (1 << 20, 5)):
+        found = cache(tmp_path / "m.gguf", "glm-dsa", **width, context_length=context)
+        assert found and found.bytes == 12 * LAYER + layers * row
+    lists = {"attention.indexer.types": [1, 0, 0] * 4}
+    found = cache(tmp_path / "m.gguf", "hy_v4", lists=lists, **width)
+    assert found and found.bytes == 12 * LAYER + 4 * row
+    found = cache(tmp_path / "m.gguf", "glm5-next", lists={"attention.head_count_kv": [0, 0, 2] * 4}, **width)
+    assert found and found.bytes - found.checkpoint == 4 * (LAYER + 3 * row)
+
+
+#: The header of DeepSeek V4-Flash.
+DEEPSEEK_V4 = {
+    "block_count": 43,
+    "embedding_length": 4096,
+    "attention.head_count": 64,
+    "attention.head_count_kv": 1,
+    "attention.key_length": 512,
+    "attention.value_length": 512,
+    "attention.sliding_window": 128,
+    "attention.indexer.key_length": 128,
+}
+
+
+def test_a_row_of_keys_for_a_block_of_tokens(tmp_path: Path) -> None:
+    """At 131,072 tokens DeepSeek V4-Flash stores 0.9 GiB, and not the 12.4 GiB that a layer of every token had."""
+    ratios = [0, 0, *[4, 128] * 20, 4]
+    lists = {"attention.compress_ratios": ratios}
+    found = cache(tmp_path / "m.gguf", "deepseek4", 131072, lists=lists, **DEEPSEEK_V4)
+    windows = 43 * (128 + 512 + 128) * 512 * 2
+    rows = 21 * 131072 // 4 * (512 + 128) * 2 + 20 * 131072 // 128 * 512 * 2
+    states = 21 * (2 * 8 * 2 * 512 + 2 * 8 * 2 * 128) * 4 + 20 * 2 * 128 * 512 * 4
+    assert found and (found.bytes, found.checkpoint) == (windows + rows + states, windows + states)
+    assert found.bytes / (1 << 30) == pytest.approx(0.9, abs=0.02) and found.recurrent
+    step = compute_step_traffic(gguf_model.read_model(str(tmp_path / "m.gguf")), 131072)
+    assert step and step.parts["kv"] == 43 * 128 * 512 * 2 + rows and step.parts["state"] == states
 
 
 def test_layers_that_guess_the_next_tokens_are_not_used(tmp_path: Path) -> None:

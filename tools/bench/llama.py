@@ -8,9 +8,9 @@
 The host is a container on the CPU of this machine. site.yml starts a real llama-server with a real small model there,
 benchmark.yml measures its speed, and ablation.yml measures which options pay. The plain server is the arm `stock` of
 the ablation: the same service without options for its computation. A figure is the median over the rounds of the
-confirmation. Afterwards build/bench-llama has the documents of both runs and their pages. Last, the server is restarted
+confirmation. Afterwards build/bench-llama has the documents of both runs and their pages. Then the server is restarted
 with and without slot files, and a client waits for the first token of a prompt of 8,000 tokens, and it is updated 30
-times while clients send requests.
+times while clients send requests. Last, ik_llama.cpp answers beside llama.cpp.
 
 Run as `make bench-llama`, as root, on a machine that does nothing else. Exit code 1 when a figure misses its bar.
 """
@@ -31,22 +31,30 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import ablation_headline
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
+from tools.bench.llama_engines import measure_engines
 from tools.bench.llama_restarts import measure_restarts
 from tools.bench.llama_updates import PACKAGE_FOLDER, fetch_nftables_packages, measure_outages, measure_updates
 from tools.bench.measurement import run_measurement
 from vepyc import VepycError
 from vepyc.container import running_container
 from vepyc.figures import Bar, Figures
-from vepyc.llama.llama_cpp import NATIVE, ensure_deep_model, ensure_llama, ensure_wide_model
+from vepyc.llama.llama_cpp import (
+    NATIVE,
+    ensure_deep_model,
+    ensure_ik_llama,
+    ensure_k_quantized_model,
+    ensure_llama,
+    ensure_wide_model,
+)
 from vepyc.playbook_runs import clean_environment, quick_ansible_variables
 from vepyc.playbook_runs import run_playbook as run_playbook_for_results
 
-#: What this program measures: speed over a plain server, the wait for a token after a restart, and failed requests and
-#: outages of updates.
-PARTS = ("gains", "restarts", "updates", "outages")
+#: What this program measures: speed over a plain server, the wait for a token after a restart, failed requests and
+#: outages of updates, and the speed of ik_llama.cpp beside llama.cpp.
+PARTS = ("gains", "restarts", "updates", "outages", "engines")
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "build/bench-llama"
-BUILD, MODELS = "/opt/built", "/srv/models"
+BUILD, IK_BUILD, MODELS = "/opt/built", "/opt/ik", "/srv/models"
 #: The least gain of the default options over a plain server, by kind of prompt.
 BARS = {"prose": 1.0, "code_edit": 1.6, "summary": 1.5}
 #: Seconds between two polls of Ansible for the results of its tasks. Ansible runs on the CPU that is measured, and each
@@ -108,10 +116,12 @@ def main() -> int:
 
     def measure_all(figures: Figures) -> None:
         build, model = ensure_llama(NATIVE), ensure_wide_model()
+        ik_builds = {ensure_ik_llama(): IK_BUILD} if "engines" in options.parts else {}
         shutil.rmtree(RESULTS, ignore_errors=True)
         with (
             running_container(
-                "bench-llama", {build: BUILD, model.parent: MODELS, fetch_nftables_packages(): PACKAGE_FOLDER}
+                "bench-llama",
+                {build: BUILD, model.parent: MODELS, fetch_nftables_packages(): PACKAGE_FOLDER, **ik_builds},
             ) as box,
             tempfile.TemporaryDirectory() as place,
         ):
@@ -121,8 +131,8 @@ def main() -> int:
             variables = {**box.inventory_variables(), **VARIABLES, "epyc_llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
 
-            def serve(other: dict[str, Any]) -> None:
-                run_playbook(hosts, "site", epyc_llama_instances=[other])
+            def serve(*others: dict[str, Any]) -> None:
+                run_playbook(hosts, "site", epyc_llama_instances=others)
 
             def update(other: dict[str, Any]) -> list[dict[str, Any]]:
                 variables = json.dumps({"epyc_llama_instances": [other]})
@@ -140,6 +150,10 @@ def main() -> int:
                 measure_updates(box, update, model_path, figures)
             if "outages" in options.parts:
                 measure_outages(update, f"{MODELS}/{ensure_deep_model().name}", figures)
+            if "engines" in options.parts:
+                binaries = {"llama.cpp": f"{BUILD}/bin/llama-server", "ik_llama.cpp": f"{IK_BUILD}/bin/llama-server"}
+                paths = {"bf16": model_path, "q4_k": f"{MODELS}/{ensure_k_quantized_model().name}"}
+                measure_engines(box, serve, binaries, paths, figures)
 
     return run_measurement("bench-llama", measure_all)
 

@@ -36,6 +36,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "flash attention": ("--flash-attn",),
     "load mode": ("--load-mode", "--mmap", "--no-mmap", "--mlock"),
     "repacking": ("--repack", "--no-repack"),
+    "repacking at the start": ("--run-time-repack",),
     "NUMA mode": ("--numa",),
 }
 #: Flags in FLAGS that match only themselves: longer flags with the same beginning belong to other options.

@@ -10,7 +10,7 @@ the planner refuses impossible combinations.
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._serving.options.options import MEMORY_POLICIES
+from .._serving.options.options import ENGINES, MEMORY_POLICIES, POLICIES_BY_THREAD
 from .._serving.plan.cpu_assignment import choose_compute_cpus, first_cpu_of_each_core
 
 TYPE_CHECKING = False
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .._serving.plan.instance_plan import InstancePlan
+    from .._serving.plan.placement import ServerCapabilities
 
 #: Numbers of threads to try, as shares of the cores: some of the cores often read as fast as all cores.
 CORE_SHARES = (0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
@@ -32,6 +33,7 @@ DEFAULT_UBATCH = 512
 #: measured any. Options with large effects are tried first. Source: effects that were published of other hosts.
 EXPECTED_EFFECTS = {
     "speculation": 0.12,
+    "repack_at_start": 0.12,
     "threads": 0.08,
     "draft_max": 0.08,
     "ngram_max": 0.06,
@@ -78,8 +80,8 @@ class SearchSpace:
         self.default = {option: self.default[option] for option in self.values}
 
 
-def build_search_space(service: InstancePlan, host: Host) -> SearchSpace:
-    """Return the search space of a planned instance."""
+def build_search_space(service: InstancePlan, host: Host, server: ServerCapabilities) -> SearchSpace:
+    """Return the search space of a planned instance, whose program is ``server``."""
     options, parameters, space = service.options, service.parameters, SearchSpace()
     cores = len(first_cpu_of_each_core(host.topology, choose_compute_cpus(options, host)))
     for option in ("threads", "threads_batch"):
@@ -104,9 +106,13 @@ def build_search_space(service: InstancePlan, host: Host) -> SearchSpace:
     )
     if len(host.topology.nodes) > 1:
         several = len(service.placement.nodes) > 1
+        policies = [policy for policy in POLICIES if policy != "mirror" or policy in server.offered_values("--numa")]
         space.add_option_with_other_values(
-            "memory", service.placement.policy, POLICIES if several else ("local", "bind")
+            "memory", service.placement.policy, policies if several else ("local", "bind")
         )
     if options.hugepages != "hugetlbfs" and not options.lock:
         space.add_option_with_other_values("hugepages", options.hugepages, ("none", "thp", "pool"))
+    mapped = options.hugepages == "hugetlbfs" or service.placement.policy in POLICIES_BY_THREAD
+    if server.engine != ENGINES[0] and not mapped:
+        space.add_option_with_other_values("repack_at_start", options.repack_at_start, (False, True))
     return space

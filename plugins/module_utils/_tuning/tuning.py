@@ -122,7 +122,7 @@ def _plan_candidates_and_search_space(
     target = find_llama_instance(host, options.instance.get("name"), request.answer_timeout, clock)
     planner = host if options.intent is None else Host(host.fs, options.intent)
     candidates = Candidates(planner, options.instance, target)
-    space = build_search_space(candidates.service, planner)
+    space = build_search_space(candidates.service, planner, candidates.capabilities_of(candidates.service))
     if options.only is not None:
         space.remove_other_options(options.only)
     if not space.values:

@@ -35,12 +35,16 @@ class Able(NamedTuple):
     lacks: tuple[str, ...] = ()
     binary: str = "/opt/llama-server"
     title: str = "/opt/llama-server (llama.cpp)"
+    numa_modes: tuple[str, ...] = ()
 
     def holds_name(self, dummy: str) -> None:
         return None
 
     def has_flag(self, flag: str) -> bool:
         return flag not in self.lacks
+
+    def offered_values(self, flag: str) -> tuple[str, ...]:
+        return ("distribute", "isolate", "numactl", *self.numa_modes) if flag == "--numa" else ()
 
 
 NEW, OLD, BARE, BARE_OLD = (

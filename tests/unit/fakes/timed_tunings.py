@@ -125,7 +125,7 @@ class TunedServer(TimedServer):
         """Have all runs measured here, on an instance with the options of the landscape."""
         super().take_over(patch)
         patch.setattr(tuning, "Candidates", AnyCandidate)
-        patch.setattr(tuning, "build_search_space", lambda service, host: make_search_space())
+        patch.setattr(tuning, "build_search_space", lambda service, host, server: make_search_space())
 
     def measure_pass(self, where: dict[str, Any], other: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the samples of one pass; the rates of answer and prompt are equally larger."""
@@ -143,6 +143,9 @@ class AnyCandidate:
     def build_variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
         """Return a variant without anything."""
         return InstanceVariant("[Service]", [])
+
+    def capabilities_of(self, service: object) -> None:
+        """Return no capabilities: the space of the landscapes depends on none."""
 
 
 def make_search_space() -> SearchSpace:

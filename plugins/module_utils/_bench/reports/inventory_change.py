@@ -26,6 +26,7 @@ INSTANCE_OPTIONS: dict[str, tuple[str, ...]] = {
     "flash attention": ("flash_attention",),
     "load mode": ("lock", "direct_io"),
     "repacking": ("repack",),
+    "repacking at the start": ("repack_at_start",),
     "memory policy": ("memory",),
     "CPU set": ("cpus",),
 }

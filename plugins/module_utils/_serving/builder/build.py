@@ -31,6 +31,7 @@ from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import parse_bytes
 from .cmake import Cmake, format_cmake_options, is_true_for_cmake
 from .compiler_age import old_compiler_message
+from .missing_files import SCRIPT, supply_build_info_script
 from .source_archive import Archive, find_source_tree, unpack_archive
 
 TYPE_CHECKING = False
@@ -213,6 +214,11 @@ class Build:
             source, objects = os.path.join(self.part, "source"), os.path.join(self.part, "build")
             unpack_archive(path, self.archive.place, source)
             tree = find_source_tree(source, self.archive.place, self.engine)
+            if supply_build_info_script(tree, os.path.relpath(tree, source).split(os.sep)[0]):
+                self.remarks.append(
+                    f"{self.archive.place} lacks {SCRIPT}, which the build needs. It was supplied, and the server names "
+                    "the folder of the archive as its version."
+                )
             self.cmake.set_lock_and_log(self.part, self.log)
             self.cmake.configure(tree, objects, self.options)
             targets = self.cmake.list_words_of_target_list(objects)

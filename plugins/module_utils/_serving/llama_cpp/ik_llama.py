@@ -32,8 +32,8 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "load=mmap": ((),),
     "load=none": (("--no-mmap",),),
     "load=mlock": (("--no-mmap", "--mlock"),),
-    "repack=True": (("--run-time-repack",),),
     "repack=False": ((),),
+    "repack_at_start": (("--run-time-repack",),),
     "flash_attention=on": (("--flash-attn", "on"),),
     "flash_attention=off": (("--flash-attn", "off"),),
     **COMMON_FLAGS,
@@ -113,11 +113,6 @@ def _require_supported_parameters(parameters: Mapping[str, Any], capabilities: C
         raise BadRequest(
             f"{capabilities.title} cannot bind threads to CPUs by an argument. Set GOMP_CPU_AFFINITY in its "
             "environment when it was built with OpenMP, or give the unit exactly these CPUs."
-        )
-    if parameters.get("repack") and parameters.get("load") == "mmap":
-        raise BadRequest(
-            f"{capabilities.title} repacks weights only when it reads them into memory, not when it maps the file. "
-            "Leave repack out, or take load none."
         )
 
 

@@ -37,7 +37,6 @@ OPTION_OF_PARAMETER = {
     "cpus": "cpus, threads and nodes",
     "numa": "memory",
     "load": "hugepages and lock",
-    "repack": "hugepages",
     "draft_min": "draft_max",
     "draft_threads_batch": "draft_threads",
     "rpc": "draft_placement",

@@ -22,9 +22,11 @@ TASKS = ("completion", "embedding", "rerank")
 #: gives a vector for each token answers requests to /v1/embeddings with an error.
 POOLINGS = ("mean", "cls", "last", "rank")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
-MEMORY_POLICIES = ("bind", "interleave", "distribute", "rows", "local")
+MEMORY_POLICIES = ("bind", "interleave", "distribute", "rows", "mirror", "local")
 #: Memory policies with which the server binds each thread to a NUMA node, and uses the mapped file without repacking.
 POLICIES_BY_THREAD = ("distribute", "rows")
+#: By memory policy with which the server itself places its threads or weights: the value of its flag --numa.
+NUMA_MODES = {"distribute": "distribute", "rows": "distribute", "mirror": "mirror"}
 HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 
@@ -57,6 +59,7 @@ FIELDS = {
     "mla": Field("int", low=0, high=3),
     "attention_buffer": Field("int", low=1),
     "fused_moe": Field("bool"),
+    "repack_at_start": Field("bool", False),
     # RPC workers on other hosts
     "rpc_workers": Field("list", ()),
     "rpc_layers": Field("int", low=1),
@@ -238,13 +241,23 @@ def _refuse_conflicting_options(options: Options) -> None:
             "direct_io reads the weights past the page cache into memory of the server's own: leave it out beside "
             "lock, hugepages hugetlbfs, and memory distribute or rows, which need the mapped file."
         )
-    copied = options.hugepages == "hugetlbfs"
-    if options.repack and (options.memory in POLICIES_BY_THREAD or copied):
-        other = "hugepages hugetlbfs" if copied else f"memory {options.memory}"
+    _refuse_repacking_of_mapped_weights(options)
+    if options.memory == "mirror" and (options.hugepages != "none" or options.lock or options.nodes):
         raise BadRequest(
-            f"repack copies the weights into memory of the server's own, and {other} needs the mapped file. Leave one "
-            "of them out."
+            "memory mirror has the server itself copy the weights to every node of the host: nodes cannot limit the "
+            "copies, and hugepages and lock do not reach them. Leave nodes, hugepages and lock out."
         )
+
+
+def _refuse_repacking_of_mapped_weights(options: Options) -> None:
+    copied = options.hugepages == "hugetlbfs"
+    for key in ("repack", "repack_at_start"):
+        if getattr(options, key) and (options.memory in POLICIES_BY_THREAD or copied):
+            other = "hugepages hugetlbfs" if copied else f"memory {options.memory}"
+            raise BadRequest(
+                f"{key} copies the weights into memory of the server's own, and {other} needs the mapped file. Leave "
+                "one of them out."
+            )
 
 
 def _refuse_slot_files_without_effect(options: Options) -> None:

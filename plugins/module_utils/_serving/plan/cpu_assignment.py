@@ -5,8 +5,8 @@
 
 Where an option sets only CPUs or only nodes, the others are chosen to match. There are four methods of pinning.
 ``strict``: the server's flag --cpu-mask, with which threads take CPUs in ascending order. ``gomp``: the CPU list of an
-OpenMP build, in any order. ``numa``: the server's flag --numa distribute, which spreads threads over all nodes and
-overrides other pins. ``cpuset``: no pinning; threads move freely between the CPUs of the unit.
+OpenMP build, in any order. ``numa``: the server's flag --numa, which spreads threads over all nodes and overrides
+other pins. ``cpuset``: no pinning; threads move freely between the CPUs of the unit.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ def choose_pinning_method(
 
 
 def max_threads_spread_evenly_over_nodes(
-    top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str
+    top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str, numa_mode: str
 ) -> int:
-    """Return the largest number of threads that the flag --numa distribute spreads evenly over all nodes.
+    """Return the largest number of threads that the flag --numa spreads evenly over all nodes, in this mode.
 
     With this flag, thread i runs on any CPU of node i modulo the number of nodes. BadRequest where the flag cannot be
     used on this host or with these CPUs; ``memory`` is the value of the option memory that needs the flag.
@@ -163,5 +163,5 @@ def max_threads_spread_evenly_over_nodes(
         reason = f"it pins threads to nodes only, and the kernel spreads none over CPUs {format_cpulist(isolated)}, "
         reason += "which are isolated"
     if reason:
-        raise BadRequest(f"memory {memory} needs --numa distribute: {reason}. Use interleave or bind.")
+        raise BadRequest(f"memory {memory} needs --numa {numa_mode}: {reason}. Use interleave or bind.")
     return min(counts) * len(counts)

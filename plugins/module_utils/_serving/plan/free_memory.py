@@ -167,7 +167,7 @@ def require_ordinary_memory(
 
     ``staged_bytes`` of the weights need no ordinary memory, because they are in huge pages.
     """
-    nodes, even = placement.nodes, placement.policy == "interleave"
+    nodes, even = placement.nodes, placement.needs_even_memory
     rest = required.total - staged_bytes
     available = free.count_free_bytes(nodes, even)
     if rest > available:
@@ -185,7 +185,7 @@ def _ways_to_need_less_memory(required: MemoryNeed) -> str:
 
 
 def _require_huge_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, subject: str) -> None:
-    nodes, even = placement.nodes, placement.policy == "interleave"
+    nodes, even = placement.nodes, placement.needs_even_memory
     free_count = free.count_free_huge_pages(nodes, kb, even)
     if pages > free_count:
         raise BadRequest(

@@ -103,6 +103,11 @@ class Placement:
         self.group: str | None = None
         self.slice: str | None = None
 
+    @property
+    def needs_even_memory(self) -> bool:
+        """Whether each node needs the same free memory: for its share of interleaved pages, or for its own copy."""
+        return self.policy in ("interleave", "mirror")
+
     def options_to_verify_placement(self, huge_page_memory: dict[str, str]) -> dict[str, Any]:
         """Return the options of the module service_placement_info that verify this placement and these huge pages."""
         cpus = format_cpulist(self.cpus)

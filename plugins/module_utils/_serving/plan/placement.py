@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._kernel.partitions import SLICE
 from ..._notation.cpulist import format_cpulist
-from ..options.options import POLICIES_BY_THREAD
+from ..options.options import NUMA_MODES, POLICIES_BY_THREAD
 from ..options.unit_names import draft_unit_name
 from . import cpu_assignment
 from .cpu_assignment import CPUSET, GOMP, NUMA, STRICT
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
         def has_flag(self, flag: str) -> bool:
             """Return whether the binary accepts a flag."""
 
+        def offered_values(self, flag: str) -> tuple[str, ...]:
+            """Return the valid values of a flag; empty where the flag takes any value or is unknown."""
+
 
 #: The server distributes a batch of at least this many tokens to threads without regard to NUMA nodes.
 NODE_BLIND_BATCH = 8
@@ -74,8 +77,12 @@ def place_server_threads(
     busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
     cores = cpu_assignment.first_cpu_of_each_core(top, busy)
-    by_thread = policy in POLICIES_BY_THREAD
-    most = cpu_assignment.max_threads_spread_evenly_over_nodes(top, busy, isolated, policy) if by_thread else len(cores)
+    numa_mode = NUMA_MODES.get(policy)
+    most = (
+        cpu_assignment.max_threads_spread_evenly_over_nodes(top, busy, isolated, policy, numa_mode)
+        if numa_mode
+        else len(cores)
+    )
     threads, batch = _choose_decode_and_batch_thread_counts(options, busy, most, policy)
     used = max(threads, batch)
     first = [cpu for cpu in cores if cpu in speculation.cpus] if speculation.drafts_on_first_threads else []
@@ -87,10 +94,11 @@ def place_server_threads(
         server_parameters.update(
             draft_threads=drafting, draft_threads_batch=drafting if first or options.draft_threads else batch
         )
-    if by_thread:
+    if numa_mode:
         pinned = NUMA
-        server_parameters["numa"] = "distribute"
-        _add_remark_on_long_drafts(server_parameters, policy, remarks)
+        server_parameters["numa"] = numa_mode
+        if policy in POLICIES_BY_THREAD:
+            _add_remark_on_long_drafts(server_parameters, policy, remarks)
     else:
         in_order = bool(first) or threads < used
         works = server.can_pin_threads and max(pins) < cpu_assignment.MOST_CPUS
@@ -98,7 +106,7 @@ def place_server_threads(
     if first and pinned != GOMP:
         raise BadRequest(
             "draft_placement first_ccd needs a build with OpenMP, whose threads draft and verify on the same pins"
-            f"{f', and no memory {policy}, which overrides pins' if by_thread else ''}. Use shared or own_ccd."
+            f"{f', and no memory {policy}, which overrides pins' if numa_mode else ''}. Use shared or own_ccd."
         )
     inside = _is_in_cpuset_partition(options, busy, free.partition)
     http = () if inside else choose_housekeeping_cpus_for_http(host, busy)
@@ -138,7 +146,7 @@ def _choose_decode_and_batch_thread_counts(
     by_thread = policy in POLICIES_BY_THREAD
     threads: int = options.threads or most
     batch: int = options.threads_batch or (threads if by_thread else most)
-    owner = f"CPUs {format_cpulist(busy)}{', with the same number on each node' if by_thread else ''}"
+    owner = f"CPUs {format_cpulist(busy)}{', with the same number on each node' if policy in NUMA_MODES else ''}"
     for key, number in (("threads", threads), ("threads_batch", batch)):
         cpu_assignment.require_core_for_each_thread(key, number, most, owner)
     if by_thread and threads != batch:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._models.serving_checks.engine_support import unreadable_type_reasons
+from ..._notation.sizes import format_bytes_short
 from ..catalogue import LLAMA
 from ..options import router, rpc_endpoints
 from ..options.adapters import format_lora_scaled_value, validate_adapters
@@ -71,11 +72,7 @@ def plan_instance(
     for item in given:
         for reason in unreadable_type_reasons(item, server.engine, options.binary):
             raise BadRequest(reason)
-    if options.memory == "rows" and server.engine != ENGINES[0]:
-        raise BadRequest(
-            f"memory rows needs llama.cpp, which gives rows to threads in a known way, and {options.binary} is "
-            f"{server.engine}. Take memory distribute or interleave."
-        )
+    _refuse_options_of_another_build(options, server)
     choices: list[DefaultChoice] = []
     remarks = [
         remark for item in (model, *more_models) for remark in _validate_model_and_draft(options, server, item, draft)
@@ -109,6 +106,12 @@ def plan_instance(
             [whole, *(item for item, dummy, more in each)], router.max_models_in_memory(options)
         )
         unknown += [remark for item, dummy, more in each for remark in more]
+    if policy == "mirror":
+        whole.weights *= len(nodes)
+        remarks.append(
+            f"memory mirror keeps the weights on each of {len(nodes)} nodes, which takes "
+            f"{format_bytes_short(whole.weights)} instead of {format_bytes_short(whole.weights // len(nodes))}."
+        )
     remarks += [
         *unknown,
         *batch_remarks(options, [model, *more_models], whole),
@@ -145,6 +148,31 @@ def plan_instance(
         plan.slot_bytes = slot_files.estimate_slot_bytes(options, server, model)
         plan.remarks += slot_files.list_slot_file_remarks(options, plan.slot_bytes)
     return plan
+
+
+def _refuse_options_of_another_build(options: Options, server: ServerCapabilities) -> None:
+    """Raise BadRequest for an option that only the other engine has, or that this build does not have yet."""
+    is_llama = server.engine == ENGINES[0]
+    if options.memory == "rows" and not is_llama:
+        raise BadRequest(
+            f"memory rows needs llama.cpp, which gives rows to threads in a known way, and {options.binary} is "
+            f"{server.engine}. Take memory distribute or interleave."
+        )
+    if options.memory == "mirror" and "mirror" not in server.offered_values("--numa"):
+        raise BadRequest(
+            f"memory mirror needs a build whose flag --numa offers mirror, and {options.binary} offers "
+            f"{', '.join(server.offered_values('--numa')) or 'no such flag'}. Take memory interleave, or such a build."
+        )
+    if options.repack_at_start and is_llama:
+        raise BadRequest(
+            f"repack_at_start is an option of {ENGINES[1]}, and {options.binary} is {server.engine}, whose option for "
+            "this is repack. Leave repack_at_start out."
+        )
+    if options.repack is not None and not is_llama:
+        raise BadRequest(
+            f"repack is an option of {ENGINES[0]}, and {options.binary} is {server.engine}, whose option for this is "
+            "repack_at_start. Leave repack out."
+        )
 
 
 def _validate_model_and_draft(
@@ -248,6 +276,8 @@ def _add_weight_loading_parameters(
     remarks: list[str],
 ) -> None:
     server_parameters["load"] = "mmap"
+    if options.repack_at_start or placement.policy == "mirror":
+        server_parameters["load"] = "none"
     if options.hugepages in TUNABLES:
         server_parameters["load"] = "none"
         placement.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
@@ -257,6 +287,8 @@ def _add_weight_loading_parameters(
         server_parameters["load"] = "dio"
     if options.repack is not None:
         server_parameters["repack"] = options.repack
+    if options.repack_at_start:
+        server_parameters["repack_at_start"] = True
     if options.hugepages == "thp" and free.thp == "never":
         raise BadRequest(
             "hugepages thp: transparent huge pages are switched off (never). Set epyc_numa_thp to madvise, or use pool."

@@ -57,6 +57,10 @@ class RecentServer:
         """Return True for every flag."""
         return True
 
+    def offered_values(self, dummy_flag: str) -> tuple[str, ...]:
+        """Return no values, because none is assumed of any flag."""
+        return ()
+
 
 class Candidate:
     """A candidate for an instance: ``fixed`` are all its options except for context and prompt cache.

@@ -55,9 +55,9 @@ def parse_read_rate_of_unit(text: str | None) -> int:
 def compute_longest_failing_start_cycle(service: InstancePlan) -> int:
     """Return the longest time from one failing start to the next."""
     options = service.options
-    # Copying a model to huge pages, or reading rows onto their nodes, is a step before the start. Only a check of the
-    # page cache takes no more than seconds.
-    reads = 2 if service.staged or service.placement.policy == "rows" else 1
+    # Copying a model to huge pages, or reading rows onto their nodes, is a step before the start. A server that copies
+    # its weights to each node may take as long. Only a check of the page cache takes no more than seconds.
+    reads = 2 if service.staged or service.placement.policy in ("rows", "mirror") else 1
     stop = options.drain_timeout + options.stop_timeout
     port_wait = LONGEST_PORT_WAIT if service.port_reuse else 0
     return int(reads * (compute_start_timeout(service) + MARGIN) + MARGIN + port_wait + stop + options.restart_seconds)

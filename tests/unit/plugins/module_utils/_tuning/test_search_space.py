@@ -13,7 +13,14 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.search_space import SearchSpace, build_search_space
-from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import Models, machine, models_in, planned
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
+    NEW,
+    Able,
+    Models,
+    machine,
+    models_in,
+    planned,
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +28,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     return models_in(tmp_path_factory.mktemp("models"))
 
 
-def found(models: Models, name: str = "9754", **options: Any) -> SearchSpace:
+def found(models: Models, name: str = "9754", server: Able = NEW, **options: Any) -> SearchSpace:
     host = machine(name)
-    return build_search_space(planned(host, models, **options), host)
+    return build_search_space(planned(host, models, server, **options), host, server)
 
 
 def test_the_default_is_what_was_planned(models: Models) -> None:
@@ -46,6 +53,21 @@ def test_the_default_is_what_was_planned(models: Models) -> None:
 def test_options_without_effect_are_not_tried(models: Models, options: dict[str, Any], gone: set[str]) -> None:
     all_of_them = set(found(models, speculation="cascade").values)
     assert all_of_them - set(found(models, **options).values) == gone
+
+
+def test_repacking_at_the_start_is_tried_with_the_engine_that_has_it(models: Models) -> None:
+    """A file that has to stay mapped is never repacked."""
+    ik = Able(engine="ik_llama.cpp")
+    assert "repack_at_start" not in found(models).values
+    assert found(models, server=ik).values["repack_at_start"] == [False, True]
+    assert found(models, server=ik, repack_at_start=True).default["repack_at_start"] is True
+    for options in ({"memory": "distribute"}, {"hugepages": "hugetlbfs"}):
+        assert "repack_at_start" not in found(models, server=ik, **options).values
+
+
+def test_copies_on_each_node_are_tried_with_a_build_that_makes_them(models: Models) -> None:
+    assert "mirror" not in found(models).values["memory"]
+    assert "mirror" in found(models, server=Able(numa_modes=("mirror",))).values["memory"]
 
 
 def test_a_batch_bounds_its_parts(models: Models) -> None:

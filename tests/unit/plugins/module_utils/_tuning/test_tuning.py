@@ -46,8 +46,11 @@ class Planner:
             raise BadRequest("threads is 16, and there are 8 cores.")
         return InstanceVariant("[Service]", [])
 
+    def capabilities_of(self, service: object) -> None:
+        """No capability is asked for."""
 
-def space(service: object, host: object) -> SearchSpace:
+
+def space(service: object, host: object, server: object) -> SearchSpace:
     found = SearchSpace()
     found.add_option_with_other_values("threads", 8, (4, 8, 16))
     found.add_option_with_other_values("ngram_max", 8, (4, 8, 16))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder import source_archive
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder import missing_files, source_archive
 from ansible_collections.sovereign.epyc.tests.unit.fakes.builders import (
     TREE,
     Builder,
@@ -129,6 +129,19 @@ def test_every_kind_of_archive_is_unpacked(
     tree = source_archive.find_source_tree(str(tmp_path / "out"), "it", "llama.cpp")
     assert tree == str(tmp_path / "out/llama")
     assert Path(tree, "CMakeLists.txt").read_bytes() == TREE["llama/CMakeLists.txt"]
+
+
+def test_the_file_that_a_package_lacks_is_supplied_where_its_template_is(tmp_path: Path) -> None:
+    tree = tmp_path / "ik_llama_cpp_python-0.1.5/vendor/ik_llama.cpp"
+    (tree / "common").mkdir(parents=True)
+    assert not missing_files.supply_build_info_script(str(tree), "any")
+    (tree / missing_files.TEMPLATE).touch()
+    assert missing_files.supply_build_info_script(str(tree), 'ik-0.1.5") evil(')
+    text = (tree / missing_files.SCRIPT).read_text()
+    assert 'set(BUILD_COMMIT "ik-0.1.5___evil_")' in text and "${CMAKE_C_COMPILER_ID}" in text
+    (tree / missing_files.SCRIPT).write_text("its own")
+    assert not missing_files.supply_build_info_script(str(tree), "any")
+    assert (tree / missing_files.SCRIPT).read_text() == "its own"
 
 
 def test_a_tree_below_a_project_of_another_kind_is_found(tmp_path: Path) -> None:

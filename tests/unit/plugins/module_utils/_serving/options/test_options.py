@@ -69,7 +69,11 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ({"slots": 0}, "say a whole number from 1 up"),
         ({"lock": "yes"}, "say true or false"),
         ({"engine": "vllm"}, "say one of llama.cpp, ik_llama.cpp"),
-        ({"memory": "mirror"}, "say one of bind, interleave, distribute, rows, local"),
+        ({"memory": "copies"}, "say one of bind, interleave, distribute, rows, mirror, local"),
+        *(
+            ({"memory": "mirror", key: value}, "memory mirror has the server itself copy the weights to every node")
+            for key, value in (("nodes", "0"), ("lock", True), ("hugepages", "thp"), ("hugepages", "hugetlbfs"))
+        ),
         ({"model": "m.gguf"}, "say the whole path"),
         ({"alias": ""}, "alias is empty"),
         ({"host": "a b"}, "host is 'a b'"),
@@ -108,6 +112,8 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ({"direct_io": True, "hugepages": "hugetlbfs"}, "direct_io reads the weights past the page cache"),
         ({"repack": True, "hugepages": "hugetlbfs"}, "hugepages hugetlbfs needs the mapped file"),
         ({"repack": True, "memory": "distribute"}, "memory distribute needs the mapped file"),
+        ({"repack_at_start": True, "hugepages": "hugetlbfs"}, "repack_at_start copies the weights into memory"),
+        ({"repack_at_start": True, "memory": "distribute"}, "memory distribute needs the mapped file"),
         ({"memory": "rows", "lock": True}, "memory rows has each part of the mapped file read"),
         (
             {"speculation": "magic"},

@@ -301,6 +301,41 @@ def test_rows_of_another_engine_are_not_known(host: Host, models: Models) -> Non
     )
 
 
+def test_a_copy_of_the_weights_on_each_node(models: Models) -> None:
+    """The server reads the weights once, and copies them by itself; the plan counts each copy on its own node."""
+    host, build = machine("two 7543"), Able(numa_modes=("mirror",))
+    plain = planned(host, models, build, memory="interleave")
+    one = planned(host, models, build, memory="mirror")
+    assert (one.parameters["numa"], one.parameters["load"], one.placement.pinned) == ("mirror", "none", "numa")
+    assert one.placement.nodes == (0, 1) and one.need.weights == 2 * plain.need.weights
+    assert one.need.kv_cache == plain.need.kv_cache and one.mapped == []
+    assert "repack" not in one.parameters and not any("across nodes" in remark for remark in one.remarks)
+    assert one.remarks[0] == "memory mirror keeps the weights on each of 2 nodes, which takes 78.2 GiB instead of 39.1 GiB."
+    assert planned(host, models, build, memory="mirror", threads=16).parameters["threads_batch"] == 62
+
+
+def test_each_node_needs_room_for_its_copy(models: Models) -> None:
+    host, build = machine("two 7543"), Able(numa_modes=("mirror",))
+    room = FreeMemory({0: 60 * GB, 1: 200 * GB})
+    assert planned(host, models, build, room, memory="mirror", prompt_cache="0MiB")
+    uneven = FreeMemory({0: 40 * GB, 1: 200 * GB})
+    assert "nodes 0-1 have 74.5 GiB evenly available" in refused(host, models, build, uneven, memory="mirror")
+
+
+def test_copies_need_a_build_that_makes_them_and_threads_on_each_node(host: Host, models: Models) -> None:
+    for engine in ("llama.cpp", "ik_llama.cpp"):
+        assert "--numa offers mirror, and /opt/llama-server offers distribute, isolate, numactl. Take memory" in refused(
+            host, models, Able(engine=engine), memory="mirror"
+        )
+    build = Able(numa_modes=("mirror",))
+    assert "memory mirror needs --numa mirror: it is made for 2 to 8 nodes" in refused(
+        machine("9655"), models, build, memory="mirror"
+    )
+    assert "the instance has no CPU on node 1" in refused(
+        machine("two 7543"), models, build, memory="mirror", cpus="socket0"
+    )
+
+
 def test_distribute_gives_each_node_as_many_threads(host: Host, models: Models) -> None:
     found = planned(host, models, memory="distribute", cpus="1-31,33-40,65-95,97-127")
     assert found.parameters["threads"] == 32

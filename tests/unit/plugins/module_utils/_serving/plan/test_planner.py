@@ -66,6 +66,27 @@ def test_weights_are_repacked_as_it_is_said(host: Host, models: Models) -> None:
     assert found == {None: None, True: True, False: False}
 
 
+def test_weights_that_are_repacked_at_the_start_are_read_and_not_mapped(host: Host, models: Models) -> None:
+    build = Able(engine="ik_llama.cpp")
+    plain, one = planned(host, models, build), planned(host, models, build, repack_at_start=True)
+    assert plain.parameters["load"] == "mmap" and "repack_at_start" not in plain.parameters
+    assert (one.parameters["load"], one.parameters["repack_at_start"]) == ("none", True)
+    assert one.mapped == [] and plain.mapped == [models.large.path]
+    assert one.need.to_dict() == plain.need.to_dict()
+    assert planned(host, models, build, repack_at_start=True, lock=True).parameters["load"] == "mlock"
+    assert planned(host, models, build, repack_at_start=True, hugepages="thp").parameters["load"] == "none"
+
+
+def test_each_engine_has_its_own_option_to_repack(host: Host, models: Models) -> None:
+    assert "repack_at_start is an option of ik_llama.cpp, and /opt/llama-server is llama.cpp, whose option" in refused(
+        host, models, repack_at_start=True
+    )
+    for value in (True, False):
+        assert "is ik_llama.cpp, whose option for this is repack_at_start. Leave repack out." in refused(
+            host, models, Able(engine="ik_llama.cpp"), repack=value
+        )
+
+
 def test_the_draft_begins_with_what_the_costs_say(models: Models) -> None:
     found = {name: planned(machine(name), models, speculation="cascade").parameters for name in MACHINES}
     assert {name: wants["draft_max"] for name, wants in found.items()} == {

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Measures the speed of ik_llama.cpp beside llama.cpp, with and without repacking at the start, on the same models.
+
+All instances of a model are in service at the same time, and only one of them is asked at a time. A ratio is the median
+over rounds, in each of which every instance answers the same request.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+from vepyc.container import Container
+from vepyc.figures import Figures
+
+ROUNDS = 5
+#: Tokens of an answer, and words of a prompt.
+TOKENS, WORDS = 64, 450
+#: The first instance is what the others are compared with.
+ENGINES: dict[str, dict[str, Any]] = {
+    "llama_cpp": {"engine": "llama.cpp"},
+    "ik": {"engine": "ik_llama.cpp"},
+    "ik_repacked": {"engine": "ik_llama.cpp", "repack_at_start": True},
+}
+COMMON = {"context": 4096, "slots": 1, "prompt_cache": "0MiB", "checkpoints": 0, "speculation": "none"}
+#: The rates of an answer by their names in figures.
+RATES = {"prefill": "prompt_per_second", "decode": "predicted_per_second"}
+FIRST_PORT = 8080
+#: Sends the request at standard input to a port, and prints the timings of the answer.
+ASK = """
+import json, sys, urllib.request
+request = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/completion", sys.stdin.read().encode())
+with urllib.request.urlopen(request, timeout=600) as answer:
+    print(json.dumps(json.load(answer)["timings"]))
+"""
+
+
+def measure_engines(
+    box: Container,
+    serve: Callable[..., None],
+    binaries: Mapping[str, str],
+    models: Mapping[str, str],
+    figures: Figures,
+) -> None:
+    """Print a row of a table for each model and engine, with its rates, and a figure for each ratio to llama.cpp.
+
+    ``serve`` puts instances into service in the container, ``binaries`` has the path of the server of each engine, and
+    ``models`` the paths of models by their names in figures.
+    """
+    print(f"| model | server | {' | '.join(RATES)} |", flush=True)
+    for model_name, path in models.items():
+        instances = [
+            {"name": name.replace("_", "-"), "port": FIRST_PORT + at, "model": path, **COMMON, **options}
+            for at, (name, options) in enumerate(ENGINES.items())
+        ]
+        serve(*({**instance, "binary": binaries[instance["engine"]]} for instance in instances))
+        # The first round warms the servers up.
+        rounds = [_measure_round(box, number) for number in range(ROUNDS + 1)][1:]
+        first, *others = ENGINES
+        ratios = {
+            (name, rate): median(measured[name][rate] / measured[first][rate] for measured in rounds)
+            for name in ENGINES
+            for rate in RATES
+        }
+        for name in ENGINES:
+            cells = [
+                f"{median(measured[name][rate] for measured in rounds):.1f} tokens/s ({ratios[name, rate]:.2f})"
+                for rate in RATES
+            ]
+            print(f"| {model_name} | {name} | {' | '.join(cells)} |", flush=True)
+        for name in others:
+            for rate in RATES:
+                figures.print_figure(f"{model_name}_{name}_over_{first}_{rate}", ratios[name, rate], "x")
+
+
+def _measure_round(box: Container, number: int) -> dict[str, dict[str, float]]:
+    """Return the rates of each instance, which answer the same request one after the other."""
+    prompt = " ".join(f"Room {key} has the key {key * 7919 % 9973}." for key in range(number, number + WORDS // 6))
+    body = {"prompt": prompt, "n_predict": TOKENS, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
+    rates = {}
+    for at, name in enumerate(ENGINES):
+        words = shlex.join(["python3", "-c", ASK, str(FIRST_PORT + at)])
+        timings = json.loads(box.run(words, input=json.dumps(body)).stdout)
+        rates[name] = {rate: float(timings[key]) for rate, key in RATES.items()}
+    return rates

@@ -11,10 +11,11 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models.token_cost import TokenWork
 from ..._notation.sizes import format_bytes_short
-from ..options.options import Options
+from ..options.options import ENGINES, Options
 from ..plan.free_memory import FreeMemory
 from ..plan.memory_need import estimate_memory_need
 from ..plan.planner import plan_instance
+from .engine_choice import engine_for_model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +49,13 @@ NO_POOLING, RANK = 0, 4
 
 
 class RecentServer:
-    """The assumed server: a build of llama.cpp with OpenMP that has every flag of the plan."""
+    """The assumed server of a model: a build of its engine with OpenMP that has every flag of the plan."""
 
-    engine = "llama.cpp"
-    can_pin_threads = openmp = True
+    openmp = True
+
+    def __init__(self, model: Model) -> None:
+        self.engine = engine_for_model(model)
+        self.can_pin_threads = self.engine == ENGINES[0]
 
     def has_flag(self, dummy_flag: str) -> bool:
         """Return True for every flag."""
@@ -85,6 +89,9 @@ class Candidate:
         """Return the options of the instance for the module llama_server, at the chosen level or at ``level``."""
         context, cache = self.levels[self.level if level is None else level]
         values = {"model": self.model.path, **self.fixed, "context": context}
+        engine = engine_for_model(self.model)
+        if engine != ENGINES[0]:
+            values["engine"] = engine
         if cache is not None:
             values["prompt_cache"] = cache
         if self.draft:
@@ -107,7 +114,7 @@ class Candidate:
 
     def bytes_needed_at_level(self, level: int = -1) -> int:
         """Return the bytes of memory that the instance needs at a level, by default at the smallest level."""
-        return estimate_memory_need(self.parse_options(level), RecentServer(), self.model, self.draft)[0].total
+        return estimate_memory_need(self.parse_options(level), RecentServer(self.model), self.model, self.draft)[0].total
 
 
 def task_option_of_model(model: Model) -> dict[str, str]:
@@ -151,7 +158,7 @@ def _plan_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidat
     )
     services = []
     for candidate in candidates:
-        service = plan_instance(candidate.parse_options(), host, RecentServer(), candidate.model, candidate.draft, left)
+        service = plan_instance(candidate.parse_options(), host, RecentServer(candidate.model), candidate.model, candidate.draft, left)
         left.reserve(service.need.total, service.placement.nodes)
         services.append(service)
     return services
@@ -161,7 +168,7 @@ def require_candidate_fits_on_host(host: Host, free: FreeMemory, candidate: Cand
     """Raise BadRequest where the whole host is too small for a candidate; its message says what would fit."""
     nodes = [node.id for node in host.topology.nodes if node.cpus and node.bytes] or [0]
     available = free.count_free_bytes(nodes, even=len(nodes) > 1)
-    whole = estimate_memory_need(candidate.parse_options(-1), RecentServer(), candidate.model, candidate.draft)[0]
+    whole = estimate_memory_need(candidate.parse_options(-1), RecentServer(candidate.model), candidate.model, candidate.draft)[0]
     if whole.total <= available:
         return
     evenly = " evenly on its nodes" if len(nodes) > 1 else ""
@@ -180,7 +187,7 @@ def _ways_to_fit_message(available_bytes: int, total: int, candidate: Candidate,
         options = Options.parse(
             {"binary": "/usr/bin/llama-server", **candidate.llama_server_options(-1), "context": smallest}
         )
-        if estimate_memory_need(options, RecentServer(), candidate.model, candidate.draft)[0].total <= available_bytes:
+        if estimate_memory_need(options, RecentServer(candidate.model), candidate.model, candidate.draft)[0].total <= available_bytes:
             ways.append(f"With a context of {smallest} it would fit.")
     elements = sum(tensor.elements for tensor in candidate.model.tensors)
     weights = candidate.model.weight_bytes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..._notation.cpulist import format_cpulist
 from ..._notation.sizes import format_bytes_short
+from .engine_choice import engine_option_reason
 from .variables_file import Variable, format_count_with_noun
 
 TYPE_CHECKING = False
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 #: The order in which the file of variables lists the options of an instance.
 OPTION_ORDER = (
-    *("name", "model", "draft_model", "task", "speculation", "context", "slots", "cpus", "hugepages", "prompt_cache"),
-    "port",
+    *("name", "engine", "model", "draft_model", "task", "speculation", "context", "slots", "cpus", "hugepages"),
+    *("prompt_cache", "port"),
 )
 
 
@@ -105,6 +106,7 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, left_out_dra
                 *remarks,
             ]
         ),
+        "engine": engine_option_reason(candidate.model),
         "model": (
             f"Its weights{' and those of the draft' if candidate.draft else ''} cost "
             f"{format_bytes_short(need.weights)} of memory."

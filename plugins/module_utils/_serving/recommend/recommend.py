@@ -25,6 +25,7 @@ from ..unit.installed import read_instance_unit_texts
 from ..unit.refusals import require_free_port
 from ..unit.shared_host import find_running_instances, list_memory_of_instance
 from . import host_variables, model_variables
+from .engine_choice import list_engine_remarks
 from .host_sharing import assign_host_parts
 from .largest_fit import Candidate, choose_best_levels_that_fit, require_candidate_fits_on_host, task_option_of_model
 from .model_request import parse_model_requests
@@ -105,7 +106,10 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
         "text": render_variables_file(head, lines),
         "variables": {line.key: line.value_or_rows() for line in lines},
         "services": {service.name: service.to_dict() for service in services},
-        "remarks": _list_remarks(request, program, set(installed) - {service.name for service in services}),
+        "remarks": [
+            *_list_remarks(request, program, set(installed) - {service.name for service in services}),
+            *list_engine_remarks([item.model for item in requested], program),
+        ],
     }
 
 

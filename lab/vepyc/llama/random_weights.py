@@ -42,7 +42,10 @@ def write_with_random_weights(source: Path, target: Path) -> None:
     for name, shape in _matrices(tokens):
         weights = random.standard_normal(shape, dtype=np.float32) / np.sqrt(shape[-1])
         writer.add_tensor(name, weights.astype(np.float16), raw_dtype=GGMLQuantizationType.F16)
-    for name in ("output_norm", *(f"blk.{layer}.{norm}" for layer in range(_LAYERS) for norm in ("attn_norm", "ffn_norm"))):
+    for name in (
+        "output_norm",
+        *(f"blk.{layer}.{norm}" for layer in range(_LAYERS) for norm in ("attn_norm", "ffn_norm")),
+    ):
         writer.add_tensor(f"{name}.weight", np.ones(_WIDTH, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -114,7 +114,9 @@ class Candidate:
 
     def bytes_needed_at_level(self, level: int = -1) -> int:
         """Return the bytes of memory that the instance needs at a level, by default at the smallest level."""
-        return estimate_memory_need(self.parse_options(level), RecentServer(self.model), self.model, self.draft)[0].total
+        return estimate_memory_need(self.parse_options(level), RecentServer(self.model), self.model, self.draft)[
+            0
+        ].total
 
 
 def task_option_of_model(model: Model) -> dict[str, str]:
@@ -158,7 +160,9 @@ def _plan_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidat
     )
     services = []
     for candidate in candidates:
-        service = plan_instance(candidate.parse_options(), host, RecentServer(candidate.model), candidate.model, candidate.draft, left)
+        service = plan_instance(
+            candidate.parse_options(), host, RecentServer(candidate.model), candidate.model, candidate.draft, left
+        )
         left.reserve(service.need.total, service.placement.nodes)
         services.append(service)
     return services
@@ -168,7 +172,9 @@ def require_candidate_fits_on_host(host: Host, free: FreeMemory, candidate: Cand
     """Raise BadRequest where the whole host is too small for a candidate; its message says what would fit."""
     nodes = [node.id for node in host.topology.nodes if node.cpus and node.bytes] or [0]
     available = free.count_free_bytes(nodes, even=len(nodes) > 1)
-    whole = estimate_memory_need(candidate.parse_options(-1), RecentServer(candidate.model), candidate.model, candidate.draft)[0]
+    whole = estimate_memory_need(
+        candidate.parse_options(-1), RecentServer(candidate.model), candidate.model, candidate.draft
+    )[0]
     if whole.total <= available:
         return
     evenly = " evenly on its nodes" if len(nodes) > 1 else ""
@@ -187,7 +193,10 @@ def _ways_to_fit_message(available_bytes: int, total: int, candidate: Candidate,
         options = Options.parse(
             {"binary": "/usr/bin/llama-server", **candidate.llama_server_options(-1), "context": smallest}
         )
-        if estimate_memory_need(options, RecentServer(candidate.model), candidate.model, candidate.draft)[0].total <= available_bytes:
+        if (
+            estimate_memory_need(options, RecentServer(candidate.model), candidate.model, candidate.draft)[0].total
+            <= available_bytes
+        ):
             ways.append(f"With a context of {smallest} it would fit.")
     elements = sum(tensor.elements for tensor in candidate.model.tensors)
     weights = candidate.model.weight_bytes

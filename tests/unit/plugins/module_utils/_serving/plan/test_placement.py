@@ -310,7 +310,10 @@ def test_a_copy_of_the_weights_on_each_node(models: Models) -> None:
     assert one.placement.nodes == (0, 1) and one.need.weights == 2 * plain.need.weights
     assert one.need.kv_cache == plain.need.kv_cache and one.mapped == []
     assert "repack" not in one.parameters and not any("across nodes" in remark for remark in one.remarks)
-    assert one.remarks[0] == "memory mirror keeps the weights on each of 2 nodes, which takes 78.2 GiB instead of 39.1 GiB."
+    assert (
+        one.remarks[0]
+        == "memory mirror keeps the weights on each of 2 nodes, which takes 78.2 GiB instead of 39.1 GiB."
+    )
     assert planned(host, models, build, memory="mirror", threads=16).parameters["threads_batch"] == 62
 
 
@@ -324,8 +327,9 @@ def test_each_node_needs_room_for_its_copy(models: Models) -> None:
 
 def test_copies_need_a_build_that_makes_them_and_threads_on_each_node(host: Host, models: Models) -> None:
     for engine in ("llama.cpp", "ik_llama.cpp"):
-        assert "--numa offers mirror, and /opt/llama-server offers distribute, isolate, numactl. Take memory" in refused(
-            host, models, Able(engine=engine), memory="mirror"
+        assert (
+            "--numa offers mirror, and /opt/llama-server offers distribute, isolate, numactl. Take memory"
+            in refused(host, models, Able(engine=engine), memory="mirror")
         )
     build = Able(numa_modes=("mirror",))
     assert "memory mirror needs --numa mirror: it is made for 2 to 8 nodes" in refused(

@@ -97,7 +97,7 @@ def test_texts_to_begin_with_are_looked_up(host, kinds):
 
 
 def test_a_head(host, kinds):
-    """Made for a model that always says the same letter; beside a draft, this engine may stop up to two tokens early."""
+    """Made for a model that always says the same letter; with a draft, this engine may stop up to two tokens early."""
     if "dflash" not in kinds:
         pytest.skip("this build has no heads; IK_LLAMA names one of August 2026")
     for name in ("model", "dflash", "dflash_draft"):
@@ -133,7 +133,7 @@ def test_it_takes_its_own_options(host):
 
 
 def test_it_repacks_at_its_start(host):
-    """The weights are read and not mapped; verify.yml finds the instance as planned, and the option can be taken back."""
+    """The weights are read and not mapped; verify finds the instance as planned, and the option can be taken back."""
     host.serve(PLAIN)
     told = host.complete_text(8080, PROMPT)["content"]
     repacking = {**PLAIN, "repack_at_start": True}

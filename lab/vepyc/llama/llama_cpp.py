@@ -66,7 +66,7 @@ def ensure_llama(runs_in: str = CONTAINER) -> Path:
 
 
 def ensure_ik_llama() -> Path:
-    """Return the folder of a compiled ik_llama.cpp, with ``bin/llama-server`` in it; compile it first when it is missing.
+    """Return the folder of a compiled ik_llama.cpp, with ``bin/llama-server`` in it; compile it when it is missing.
 
     It uses all instructions of this machine's CPU, so that containers can run it and no guest can.
     """

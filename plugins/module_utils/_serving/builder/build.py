@@ -216,8 +216,8 @@ class Build:
             tree = find_source_tree(source, self.archive.place, self.engine)
             if supply_build_info_script(tree, os.path.relpath(tree, source).split(os.sep)[0]):
                 self.remarks.append(
-                    f"{self.archive.place} lacks {SCRIPT}, which the build needs. It was supplied, and the server names "
-                    "the folder of the archive as its version."
+                    f"{self.archive.place} lacks {SCRIPT}, which the build needs. It was supplied, and the server "
+                    "names the folder of the archive as its version."
                 )
             self.cmake.set_lock_and_log(self.part, self.log)
             self.cmake.configure(tree, objects, self.options)

@@ -25,11 +25,11 @@ GLM = "glm4moe"
 #: The beginning of the names of types whose weights are looked up in tables.
 TABLE_TYPES = "IQ"
 MLA_REASON = (
-    "its keys are compressed (MLA). On an EPYC 9V45, ik_llama.cpp decoded Kimi K2 at 11.2 to 11.4 tokens per second and "
+    "its keys are compressed (MLA). On an EPYC 9V45, ik_llama.cpp decoded Kimi K2 at 11.2 to 11.4 tokens per second, "
     "llama.cpp at 9.4 to 10.0, and ik_llama.cpp read prompts about four times as fast (ik_llama.cpp #1752, July 2026)"
 )
 GLM_REASON = (
-    "its attention suits the kernels of ik_llama.cpp. On 16 cores of Zen 4, behind 16,000 tokens and with keys in q8_0, "
+    "its attention suits the kernels of ik_llama.cpp. On 16 cores of Zen 4, behind 16,000 tokens, with keys in q8_0, "
     "ik_llama.cpp decoded GLM-4.5-Air 2.25 times as fast as llama.cpp (ik_llama.cpp #899, November 2025)"
 )
 TABLE_TYPES_REASON = (

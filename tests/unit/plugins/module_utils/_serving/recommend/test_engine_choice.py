@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which models need ik_llama.cpp, for which it is proposed, and that it is proposed with its source and never chosen."""
+"""Which models need ik_llama.cpp, and for which it is proposed, with a source and without choosing it."""
 
 from __future__ import annotations
 

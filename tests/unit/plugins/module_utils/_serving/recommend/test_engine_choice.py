@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import engine_choice
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import written
 from ansible_collections.sovereign.epyc.tests.unit.fakes.recommendations import free_all_ports, instances, recommended
+from ansible_collections.sovereign.epyc.tests.unit.fakes.sized_hosts import sized
 
 #: Numbers of tensor types in a file.
 Q4_K, IQ4_XS, IQ4_K = 12, 23, 139
@@ -58,10 +58,10 @@ def test_it_is_not_proposed_where_it_is_the_server(tmp_path: Path) -> None:
 
 def test_a_file_that_only_it_reads_is_planned_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free_all_ports(monkeypatch)
-    host = hosts.small(tmp_path)
+    fs = sized("9354")
     for name, kind in (("plain", Q4_K), ("tables", IQ4_XS), ("own", IQ4_K)):
         path = written(tmp_path / f"{name}.gguf", 2 * GB, kind=kind).path
-        result = recommended(host.fs, [{"model": path}], tmp_path)
+        result = recommended(fs, [{"model": path}], tmp_path)
         (one,) = instances(result)
         assert one.get("engine") == ("ik_llama.cpp" if name == "own" else None)
         assert ("Only ik_llama.cpp reads its types of weights (IQ4_K)" in result["text"]) == (name == "own")

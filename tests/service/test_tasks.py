@@ -85,7 +85,7 @@ def test_a_chat_model_ranks_nothing(service_host):
 def test_a_server_that_refuses_its_task_is_wrong(service_host):
     service_host.serve({**CHAT, "task": "embedding", "pooling": "mean"})
     service_host.run(
-        f"sed -i -e 's/ --pooling mean//' -e '/llama await/d' {UNIT}; systemctl daemon-reload; "
+        f"sed -i -e 's/ --pooling mean//' -e '/llama answer/d' {UNIT}; systemctl daemon-reload; "
         "systemctl restart llama-chat"
     )
     service_host.run("until ss -ltn | grep -q :8080; do sleep 0.1; done")

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 USAGE = """usage: sovereign-epyc llama COMMAND
 
-  await URL --timeout SECONDS [--models NAMES] [--credential FILE] [--engine llama|vllm] [--alias NAME]
-        [--task completion|embedding|rerank] [--bytes NUMBER]
-            wait until the server reports that it serves, a router these models; with --task, until each model has
-            given a first answer to a request of this task; stop waiting when the process $MAINPID has ended; with
-            --bytes, print now and then how much of these bytes of its model the process has read
+  await URL --timeout SECONDS [--models NAMES] [--credential FILE] [--engine llama|vllm] [--bytes NUMBER]
+            wait until the server reports that it serves, a router these models; stop waiting when the process $MAINPID
+            has ended; with --bytes, print now and then how much of these bytes of its model the process has read
+  answer URL --task completion|embedding|rerank --timeout SECONDS [--models NAMES] [--credential FILE]
+        [--engine llama|vllm] [--alias NAME]
+            request a first answer of each of these models, and fail where an answer proves that it does not compute
   drain URL --timeout SECONDS [--models NAMES] [--key-file FILE] [--credential FILE] [--engine llama|vllm]
             wait until the server has no request in progress; its keys are in a file, or in the credential that
             the process $MAINPID sees there
@@ -100,31 +101,30 @@ def _parse_hook_arguments(
 
 
 def _wait_for_server(options: Options) -> str:
-    import time
+    from . import server_http
 
-    from . import first_answer, server_http
-
-    models = options[MODELS].split(",") if MODELS in options else []
-    url, key, row = options["url"], _read_api_key(options), _find_engine_row(options)
-    task, timeout, started_at = options.get(TASK), _parse_timeout(options), time.monotonic()
-    if task and task not in first_answer.JUDGES:
-        raise BadRequest(f"{TASK}: '{task}' is unknown; use {', '.join(first_answer.JUDGES)}.")
-    serving = server_http.wait_for_health(
-        url,
-        timeout,
+    return server_http.wait_for_health(
+        options["url"],
+        _parse_timeout(options),
         _read_server_process_id(),
-        key=key,
-        models=models,
-        row=row,
+        key=_read_api_key(options),
+        models=options[MODELS].split(",") if MODELS in options else [],
+        row=_find_engine_row(options),
         model_bytes=parse_whole_number(options.get(BYTES, "0")) or 0,
         report=_print_line,
     )
-    if not task:
-        # The unit of an earlier version of the collection does not name the task.
-        return serving
-    _print_line(serving)
-    seconds_left = timeout - (time.monotonic() - started_at)
-    return first_answer.require_first_answer(url, seconds_left, key, task, models or [options.get(ALIAS)], row)
+
+
+def _require_first_answer(options: Options) -> str:
+    from . import first_answer
+
+    task, timeout = options[TASK], _parse_timeout(options)
+    models = options[MODELS].split(",") if MODELS in options else [options.get(ALIAS)]
+    if task not in first_answer.JUDGES:
+        raise BadRequest(f"{TASK}: '{task}' is unknown; use {', '.join(first_answer.JUDGES)}.")
+    return first_answer.require_first_answer(
+        options["url"], timeout, _read_api_key(options), task, models, _find_engine_row(options)
+    )
 
 
 def _wait_until_idle(options: Options) -> str:
@@ -279,7 +279,8 @@ LIMIT, SLOT_BYTES, DIGEST, FILES = "--limit", "--slot-bytes", "--options", "--fi
 BYTES, REUSE = "--bytes", "--reuse"
 #: The hooks by name: positional arguments, required options, other options, and the function.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
-    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE, ALIAS, TASK, BYTES), _wait_for_server),
+    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE, BYTES), _wait_for_server),
+    "answer": (("url",), (TASK, TIMEOUT), (MODELS, CREDENTIAL, ENGINE, ALIAS), _require_first_answer),
     "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _wait_until_idle),
     "save-slots": (("url", "folder"), (LIMIT, SLOT_BYTES, TIMEOUT), (CREDENTIAL,), _save_slots),
     "restore-slots": (("url", "folder"), (DIGEST, FILES, TIMEOUT), (CREDENTIAL,), _restore_slots),

@@ -78,10 +78,8 @@ def _build_server_unit_parts(
     ]
     # The models of a router are read by processes of their own.
     model_bytes = 0 if options.models else count_model_bytes(service.files)
-    parts.await_arguments = [
-        *_hook_models_arguments(router.list_models_loaded_at_start(options)),
-        *(["--bytes", str(model_bytes)] if model_bytes else []),
-    ]
+    parts.answer_arguments = _hook_models_arguments(router.list_models_loaded_at_start(options))
+    parts.await_arguments = [*parts.answer_arguments, *(["--bytes", str(model_bytes)] if model_bytes else [])]
     parts.drain_arguments = _hook_models_arguments(options.models)
     parts.lines_after_start = [
         *slot_file_lines.restore_lines(service, programs),

@@ -54,7 +54,7 @@ LINES_WITHOUT_RESTART = re.compile(
     rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
     rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|"
     rf"ExecStartPre={re.escape(HOST_TOOL)} llama port .*|"
-    rf"ExecStartPost=\+?{re.escape(HOST_TOOL)} llama await .*)(?:=.*)?"
+    rf"ExecStartPost=\+?{re.escape(HOST_TOOL)} llama (?:await|answer) .*)(?:=.*)?"
 )
 
 

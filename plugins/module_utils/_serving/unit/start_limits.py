@@ -32,6 +32,8 @@ LEAST_SECONDS = 300
 READ_RATES = (50_000_000, 20_000_000, 10_000_000, 5_000_000, 2_000_000, 1_000_000)
 #: systemd gives each step this much more time than the hook that waits, so that the message of the hook comes first.
 MARGIN = 30
+#: The seconds in which a server that serves must give its first answer. Requests of clients take turns with it.
+FIRST_ANSWER_SECONDS = 60
 #: The seconds for which a start waits at most for connections that ended at its port: Linux keeps them for 60.
 LONGEST_PORT_WAIT = 75
 
@@ -60,7 +62,8 @@ def compute_longest_failing_start_cycle(service: InstancePlan) -> int:
     reads = 2 if service.staged or service.placement.policy in ("rows", "mirror") else 1
     stop = options.drain_timeout + options.stop_timeout
     port_wait = LONGEST_PORT_WAIT if service.port_reuse else 0
-    return int(reads * (compute_start_timeout(service) + MARGIN) + MARGIN + port_wait + stop + options.restart_seconds)
+    start = reads * (compute_start_timeout(service) + MARGIN) + FIRST_ANSWER_SECONDS + MARGIN
+    return int(port_wait + start + stop + options.restart_seconds)
 
 
 def compute_start_limit_interval(service: InstancePlan) -> int:

@@ -56,8 +56,9 @@ class UnitParts:
         self.lines_after_start: Sequence[str] = ()
         self.stop_lines: Sequence[str] = ()
         self.last_lines: Sequence[str] = ()
-        #: More arguments of the hook that waits until the server has given a first answer.
+        #: More arguments of the hook that waits until the server serves, and of the one that requests a first answer.
         self.await_arguments: Sequence[str] = ()
+        self.answer_arguments: Sequence[str] = ()
         #: The seconds that ``stop_lines`` may take beyond ``drain_timeout`` and ``stop_timeout``.
         self.save_seconds = 0
         #: More arguments of the command that waits until no request is in progress.
@@ -144,20 +145,26 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
 
 
 def _wait_for_health_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
-    words = host_tool_hook_arguments(
-        "await",
-        server_url_on_this_host(service.options),
-        "--timeout",
-        seconds,
-        "--task",
-        service.options.task,
-        *hook_engine_arguments(row),
-        *parts.await_arguments,
-        *hook_credential_arguments(service),
+    """Return the lines that wait until the server serves, and that then request a first answer.
+
+    They are two, so that systemd has the time at which the server began to serve.
+    """
+    url, asker = server_url_on_this_host(service.options), [*hook_engine_arguments(row)]
+    commands = (
+        ("await", url, "--timeout", seconds, *asker, *parts.await_arguments),
+        (
+            *("answer", url, "--task", service.options.task, "--timeout", start_limits.FIRST_ANSWER_SECONDS),
+            *(*asker, *parts.answer_arguments),
+        ),
     )
     # Only root can read the credential of the server through its process; see hooks/keys.py.
     prefix = "+" if service.options.api_key_file else ""
-    return [f"ExecStartPost={prefix}{format_unit_command_line(HOST_TOOL, words)}"]
+    return [
+        "ExecStartPost="
+        + prefix
+        + format_unit_command_line(HOST_TOOL, [*host_tool_hook_arguments(*words), *hook_credential_arguments(service)])
+        for words in commands
+    ]
 
 
 def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:

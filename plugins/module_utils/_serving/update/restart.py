@@ -3,13 +3,16 @@
 
 """The restart of a running instance: for how long nobody will be served, and for how long nobody was.
 
-The best predictor of a start is the last start of the same unit. The part of it that the disk took is known, because
-the kernel counts what a process reads from disks; the rest of it is about proportional to the size of the model.
+The best predictor of a start is the last start of the same unit, until its server began to serve. The part of it that
+the disk took is known, because the kernel counts what a process reads from disks; the rest of it is about proportional
+to the size of the model.
 Source: org.freedesktop.systemd1(5); proc_pid_io(5).
 """
 
 from __future__ import annotations
 
+import datetime
+import re
 import time
 from contextlib import contextmanager, suppress
 
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 START_FIRST, STOP_FIRST = "start_first", "stop_first"
-TIMES = ("InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic")
+#: The times of a start, and in the line of a hook the time at which the hook ended.
+TIMES = ("InactiveExitTimestamp", "ActiveEnterTimestamp")
+HOOK_END = re.compile(r" llama await .* stop_time=\[(.+?)\]")
 #: How many pages of a file are looked up in the page cache.
 SAMPLE_PAGES = 512
 #: Outages below so many seconds are announced with tenths of a second.
@@ -135,13 +140,25 @@ def estimate_start_seconds(
 
 
 def _read_last_start(unit: str) -> tuple[float, int]:
-    """Return how long the last start of a running unit took, and how many bytes its process has read from disks."""
-    output = command.run_command(["systemctl", "show", f"--property={','.join(TIMES)},MainPID", unit])
+    """Return the seconds until a running unit began to serve, and the bytes that its process has read from disks."""
+    properties = f"--property={','.join(TIMES)},ExecStartPost,MainPID"
+    output = command.run_command(["systemctl", "show", "--timestamp=us+utc", properties, unit])
     values = dict(row.partition("=")[::2] for row in output.splitlines())
-    begun, ended = (int(values.get(name) or 0) for name in TIMES)
+    begun, ended = (_parse_systemd_time(values.get(name, "")) for name in TIMES)
+    serving = HOOK_END.search(output)
+    ended = (_parse_systemd_time(serving[1]) if serving else 0.0) or ended
     rows = (textfile.read_text(f"/proc/{values.get('MainPID') or 0}/io") or "").splitlines()
     counts = dict(row.split(": ") for row in rows if ": " in row)
-    return max(ended - begun, 0) / 1e6, int(counts.get("read_bytes", 0))
+    return max(ended - begun, 0.0), int(counts.get("read_bytes", 0))
+
+
+def _parse_systemd_time(text: str) -> float:
+    """Return a time that systemd shows, such as "Mon 2026-11-30 11:03:40.465438 UTC", in seconds; 0 for none."""
+    words = text.split()
+    if len(words) != 4:
+        return 0.0
+    moment = datetime.datetime.strptime(f"{words[1]} {words[2]}", "%Y-%m-%d %H:%M:%S.%f")
+    return moment.replace(tzinfo=datetime.timezone.utc).timestamp()
 
 
 def _count_uncached_bytes(path: str, size: int) -> float:

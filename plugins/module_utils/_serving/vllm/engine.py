@@ -117,7 +117,7 @@ class VllmEngine(Engine):
         parts.answers_requests = member is None or member.port is None
         parts.mounted_folders = [options.model, options.folder]
         parts.visible_files = list(service.files)
-        parts.await_arguments = ["--alias", options.alias]
+        parts.answer_arguments = ["--alias", options.alias]
         state = service.unit[: -len(".service")]
         parts.first_lines = [
             f"StateDirectory={state}",

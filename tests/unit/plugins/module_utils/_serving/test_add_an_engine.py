@@ -105,7 +105,7 @@ def test_it_starts_once_in_a_hardened_unit_that_is_waited_for(told: dict[str, An
     assert told["changes"][0] > 0 and told["changes"][1] == 0 and told["main"]
     assert "\nProtectSystem=strict\n" in told["unit"] and "\nNUMAPolicy=bind\n" in told["unit"]
     tool = "/usr/sbin/sovereign-epyc llama"
-    wait = f"\nExecStartPost={tool} await http://127.0.0.1:18090 --timeout 300 --task completion --engine toy\n"
+    wait = f"\nExecStartPost={tool} await http://127.0.0.1:18090 --timeout 300 --engine toy\n"
     assert wait in told["unit"]
 
 

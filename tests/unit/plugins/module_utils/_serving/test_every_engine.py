@@ -157,6 +157,7 @@ def test_it_is_waited_for_and_drained(life: Life, capsys: pytest.CaptureFixture[
 
     with serving(answer) as http:
         assert cli.run_hook_command(life.command("ExecStartPost=", "await", http.url)) == 0
+        assert cli.run_hook_command(life.command("ExecStartPost=", "answer", http.url)) == 0
         assert cli.run_hook_command(life.command("ExecStop=", "drain", http.url)) == 0
     said = capsys.readouterr().out
     assert f"{http.url} serves after" in said and " has answered." in said and f"{http.url} is idle after" in said

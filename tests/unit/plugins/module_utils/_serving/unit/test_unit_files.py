@@ -187,7 +187,8 @@ def test_the_steps_of_start_and_stop() -> None:
     credential = "--credential /run/credentials/llama-chat.service/api-key"
     assert lines(text, "ExecStartPre") == [f"+{ours} place /srv/m.gguf --policy interleave --nodes 0-1"]
     assert lines(text, "ExecStartPost") == [
-        f"+{ours} await http://127.0.0.1:8080 --timeout 600 --task completion {credential}",
+        f"+{ours} await http://127.0.0.1:8080 --timeout 600 {credential}",
+        f"+{ours} answer http://127.0.0.1:8080 --task completion --timeout 60 {credential}",
         f"-+{ours} home $MAINPID --cpus 0",
     ]
     assert lines(text, "ExecStop") == [
@@ -198,8 +199,11 @@ def test_the_steps_of_start_and_stop() -> None:
     assert (lines(text, "TimeoutStartSec"), lines(text, "TimeoutStopSec")) == (["630"], ["34"])
     without = lines(main_unit(), "ExecStop")[0]
     assert without == f"-{ours} drain http://127.0.0.1:8080 --timeout 60", "what needs no key needs no root"
-    without = lines(main_unit(task="embedding", start_timeout=9), "ExecStartPost")[0]
-    assert without == f"{ours} await http://127.0.0.1:8080 --timeout 9 --task embedding"
+    without = lines(main_unit(task="embedding", start_timeout=9), "ExecStartPost")[:2]
+    assert without == [
+        f"{ours} await http://127.0.0.1:8080 --timeout 9",
+        f"{ours} answer http://127.0.0.1:8080 --task embedding --timeout 60",
+    ]
 
 
 @pytest.mark.parametrize(("host", "endpoint"), [("127.0.0.1", "127.0.0.1:8080"), ("::", "[::]:8080")])
@@ -336,7 +340,7 @@ def test_prompts_are_saved_before_the_first_signal_and_restored_once_it_serves()
 
     text, ours = render(), "/usr/sbin/sovereign-epyc llama"
     assert (lines(text, "StateDirectory"), lines(text, "StateDirectoryMode")) == (["llama-chat"], ["0700"])
-    restore = lines(text, "ExecStartPost")[1]
+    restore = lines(text, "ExecStartPost")[2]
     assert restore.startswith(f"-+{ours} restore-slots http://127.0.0.1:8080 /var/lib/llama-chat --options "), restore
     assert '--files "[\\"/opt/llama/llama-server\\", \\"/srv/m.gguf\\"]" --timeout 300' in restore, restore
     assert lines(text, "ExecStop")[:2] == [

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -21,6 +22,13 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, ser
 GB = 10**9
 OLD, TWICE = {"/srv/old.gguf": [40 * GB, 1]}, {"/srv/new.gguf": [80 * GB, 1]}
 UNIT = "llama-chat.service"
+SHOWN = """\
+InactiveExitTimestamp=Mon 2026-11-30 23:59:30.250000 UTC
+ActiveEnterTimestamp=Tue 2026-12-01 00:00:44.000000 UTC
+ExecStartPost={ path=/a ; argv[]=/a llama await URL ; stop_time=[Tue 2026-12-01 00:00:20.250000 UTC] ; pid=24 }
+ExecStartPost={ path=/a ; argv[]=/a llama answer URL ; stop_time=[Tue 2026-12-01 00:00:43.500000 UTC] ; pid=25 }
+MainPID=41
+"""
 
 
 class LastStart:
@@ -29,8 +37,8 @@ class LastStart:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bytes_read = 0
         self.uncached = 1.0
-        shown = "InactiveExitTimestampMonotonic=7000000\nActiveEnterTimestampMonotonic=57000000\nMainPID=41\n"
-        monkeypatch.setattr(restart.command, "run_command", lambda words: shown)
+        self.shown = SHOWN
+        monkeypatch.setattr(restart.command, "run_command", lambda words: self.shown)
         monkeypatch.setattr(restart.textfile, "read_text", self.read_text)
         monkeypatch.setattr(restart, "_count_uncached_bytes", lambda path, size: size * self.uncached)
 
@@ -73,6 +81,11 @@ def test_the_last_start_and_the_page_cache_predict_the_next(
 ) -> None:
     last_start.bytes_read, last_start.uncached = bytes_read, uncached
     assert estimate_start_seconds(UNIT, OLD, files, speed, cached) == seconds
+
+
+def test_of_a_server_that_is_not_asked_the_whole_start_counts(last_start: LastStart) -> None:
+    last_start.shown = re.sub(r"ExecStartPost=.*\n", "", SHOWN)
+    assert estimate_start_seconds(UNIT, OLD, OLD, None, False) == 73.8
 
 
 def test_what_is_cached_of_a_file_is_sampled(tmp_path: Path) -> None:

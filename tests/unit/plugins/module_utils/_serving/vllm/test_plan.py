@@ -96,7 +96,8 @@ def test_the_unit_waits_drains_and_is_hardened_as_every_unit(machine: Machine) -
     (one,) = machine.plan({"start_timeout": 1800})
     tool, url = "/usr/sbin/sovereign-epyc llama", "http://127.0.0.1:8090"
     assert one.settings("ExecStartPost") == [
-        f"{tool} await {url} --timeout 1800 --task completion --engine vllm --alias m"
+        f"{tool} await {url} --timeout 1800 --engine vllm",
+        f"{tool} answer {url} --task completion --timeout 60 --engine vllm --alias m",
     ]
     assert one.settings("ExecStop") == [f"-{tool} drain {url} --timeout 60 --engine vllm"]
     assert (one.settings("TimeoutStartSec"), one.settings("TimeoutStopSec")) == (["1830"], ["90"])

@@ -354,7 +354,7 @@ def test_prompts_are_saved_before_the_first_signal_and_restored_once_it_serves()
     digests = {
         word
         for more in ({"port": 9}, {"context": 9}, {"cache_type_k": "q8_0"}, {"experts": ("qwen3", 2)}, {"extra": []})
-        for word in lines(render(**more), "ExecStartPost")[1].split()
+        for word in lines(render(**more), "ExecStartPost")[2].split()
         if re.fullmatch(r"[0-9a-f]{16}", word)
     }
     assert len(digests) == 4, "port and context change nothing in a cache"

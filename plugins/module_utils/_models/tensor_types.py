@@ -4,6 +4,7 @@
 """The types of tensors by their numbers in a GGUF file.
 
 Source: ggml/include/ggml.h and ggml/src/ggml-common.h of llama.cpp, and the former of ik_llama.cpp.
+tests/gates/test_architectures.py compares the tables with these sources.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ TENSOR_TYPES = {
     6: ("Q5_0", 32, 22),
     7: ("Q5_1", 32, 24),
     8: ("Q8_0", 32, 34),
-    9: ("Q8_1", 32, 40),
+    9: ("Q8_1", 32, 36),
     10: ("Q2_K", 256, 84),
     11: ("Q3_K", 256, 110),
     12: ("Q4_K", 256, 144),
@@ -81,6 +82,9 @@ FILE_TYPE_NAMES = {
     36: "TQ1_0",
     37: "TQ2_0",
     38: "MXFP4_MOE",
+    39: "NVFP4",
+    40: "Q1_0",
+    41: "Q2_0",
 }
 #: The names of tensor types that only ik_llama.cpp reads, by number; llama.cpp has dropped some of them. Types whose
 #: names end in _R and a number have several rows side by side. Some types have extra bytes for each row, so the sizes

@@ -184,10 +184,17 @@ def print_plan(as_json: bool) -> int:
     store = Store(read_only=True)
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0])
     if as_json:
-        print_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_run_to_dict(store)})
+        print_json(
+            {
+                "topology": host.topology.to_dict(),
+                "plan": host.plan.to_dict(),
+                "memory": host.memory_speed.to_dict(),
+                **unfinished_run_to_dict(store),
+            }
+        )
     else:
         print_lines(*unfinished_run_warning(store))
-        print_lines(*plan_text.render_plan(host.plan, host.topology).split("\n"))
+        print_lines(*plan_text.render_plan(host.plan, host.topology, host.memory_speed.faults).split("\n"))
     return 0
 
 

@@ -123,6 +123,16 @@ ansible_facts:
             - C(cannot) maps a layer to the reason why this host cannot have it. It has V(prefetch) also if registers
               can only be read, even if they have the wanted values already.
           type: dict
+        memory:
+          description:
+            - The read bandwidth of the memory in GB/s. C(theoretical_gbps) is what the modules and the links of the
+              CCDs allow, from C(theoretical_source), which is V(dimms), V(data sheet) or V(unknown).
+            - C(measured_gbps), C(measured_by_node) and C(measured_at) are what M(sovereign.epyc.epyc_memory_speed) or a
+              benchmark measured, and C(share) is measured over theoretical. C(stale_reason) says why a measurement does
+              not count any more.
+            - C(faults) are sentences on missing modules and on memory that is slower than it should be, and C(is_slow)
+              is whether so much bandwidth is lost that tuning this host is of little use.
+          type: dict
 map:
   description:
     - The host and its plan as data for a drawing. P(sovereign.epyc.plan#callback) makes a page of the hosts of a fleet.
@@ -196,6 +206,10 @@ map:
             the default group. Empty if the plan divides no cache.
           type: str
           sample: dddddddddddd....
+    faults:
+      description: Sentences on what is wrong with the memory of the host, the worst first.
+      type: list
+      elements: str
     instances:
       description: The instances of llama.cpp that are installed on the host.
       type: list
@@ -229,7 +243,8 @@ remarks:
   description:
     - Remarks on the plan, which are also warnings. A remark names offline CPUs of a role, an amount that was rounded,
       or the number of housekeeping cores if the BIOS makes each L3 domain a node.
-    - The first remark names a run of C(sovereign.epyc.site) that did not end on this host, if there is one.
+    - The first remark names a run of C(sovereign.epyc.site) that did not end on this host, if there is one. A fault of
+      the memory that makes tuning the host useless comes next.
   returned: always
   type: list
   elements: str
@@ -247,9 +262,9 @@ text:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text, topology
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.history_file import load_unfinished_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
@@ -259,6 +274,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
@@ -297,24 +313,25 @@ def build_plan_or_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, An
     remarks = [f"{unfinished.unfinished_message()}."] if unfinished else []
     intent = {key: value for key, value in params.items() if key not in OTHER_OPTIONS}
     try:
-        top = topology.read_topology(fs)
+        host = Host(fs, intent)
+        top = host.topology
         require_sku(top, params["sku"])
-        plan = planner.build_plan(Intent.from_options(intent), top)
+        plan, memory = host.plan, host.memory_speed
     except BadRequest as error:
         if params["refuse"]:
             raise
         return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(load_stored_requests(store)[1])}
     return {
-        "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top)},
+        "ansible_facts": {"epyc": {**planner.plan_facts(intent, plan, top), "memory": memory.to_dict()}},
         "refusals": [],
-        "map": map_data.build_map_data(plan, top, list_instance_placements(fs.root)),
-        "remarks": [*remarks, *plan.remarks],
+        "map": map_data.build_map_data(plan, top, list_instance_placements(fs.root), memory.faults),
+        "remarks": [*remarks, *(memory.faults if memory.is_slow else []), *plan.remarks],
         "stored": sorted(load_stored_requests(store)[1]),
-        "text": plan_text.render_plan(plan, top),
+        "text": plan_text.render_plan(plan, top, memory.faults),
     }
 
 
-def require_sku(top: topology.Topology, sku: str) -> None:
+def require_sku(top: Topology, sku: str) -> None:
     """Raise BadRequest if the CPU has another number than the SKU."""
     if sku and top.sku != sku:
         raise BadRequest(

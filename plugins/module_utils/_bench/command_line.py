@@ -4,7 +4,7 @@
 """The command ``sovereign-epyc bench``, which runs a benchmark on the host without a controller, or compares runs.
 
 Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured. Of a comparison: 0 without a
-loss, 2 with a proven or clear loss, 1 where nothing could be compared.
+loss, 2 with a proven or clear loss, 1 where nothing could be compared. Of the memory: 2 where it is slow.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     """Measure an instance of this host, print its report, and return the exit code."""
     try:
         given = vars(_build_argument_parser().parse_args(list(arguments)))
+        if given["memory"]:
+            return _measure_memory(given["json"])
         if given["compare"] is not None:
             return _compare_runs(given["compare"] or _baseline_and_newest_run(given["instance"]), given["json"])
         _require_version_of_host_tool()
@@ -75,6 +77,17 @@ def main(arguments: Sequence[str]) -> int:
     sys.stdout.write(_render_output(document, given))
     sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
     return 0 if BenchmarkResult(document).counts else 2
+
+
+def _measure_memory(as_json: bool) -> int:
+    """Measure the memory of this host, print what was measured, and return the exit code: 2 for slow memory."""
+    from .memory.host_memory import format_memory_speed, measure_host_memory
+
+    _require_version_of_host_tool()
+    speed = measure_host_memory(Host(KernelFS()), _print_progress_to_stderr)
+    text = json.dumps(speed.to_dict(), indent=1, sort_keys=True) if as_json else format_memory_speed(speed)
+    sys.stdout.write(f"{text}\n")
+    return 2 if speed.is_slow else 0
 
 
 def _render_output(document: dict[str, Any], given: dict[str, Any]) -> str:
@@ -184,6 +197,11 @@ def _build_argument_parser() -> _BadRequestParser:
         "without a file, the newest run of the instance with its baseline",
     )
     add("--baseline", action="store_true", help="the run becomes the baseline of the instance, if a round counts")
+    add(
+        "--memory",
+        action="store_true",
+        help="measure how fast this host reads its memory, and no instance; nothing else may work meanwhile",
+    )
     add("--stop", action="store_true", help="end the run that measures on this host, and put everything back")
     add("--json", action="store_true", help="print the document of the run, not its report")
     add("--csv", action="store_true", help="print all samples as comma-separated values, not the report")

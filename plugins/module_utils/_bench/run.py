@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 
 from .._errors import BadRequest, TuningError
+from .._host.memory_speed import load_memory_speed
 from .._io.store import HOME
 from .._notation.numbers import format_utc_time
 from .documents import run_document as documents
 from .memory import instance_memory
 from .memory.bandwidth import l3_cache_bytes
+from .memory.host_memory import store_bandwidth_of_instance
 from .sampling.meter import move_off_instance_cpus
 from .target import fingerprint
 
@@ -71,6 +73,9 @@ class Run:
         self.document["bandwidth"].append(instance_memory.bandwidth_to_run_record(bandwidth))
         if not bandwidth.measured:
             self.document["remarks"] += bandwidth.reasons
+        store_bandwidth_of_instance(self.host, self.target, bandwidth)
+        # What the run finds stands on these faults, so they are the first remarks.
+        self.document["remarks"][:0] = load_memory_speed(self.host).faults
 
     def save(self) -> None:
         """Write the document to its file."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The host for which knobs are built: its kernel files, and the topology and the plan, read at their first use."""
+"""The host for which knobs are built: its kernel files; topology, plan and memory speed are read at their first use."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._io.kernelfs import KernelFS
+    from .memory_speed import MemorySpeed
     from .plan import Plan
     from .topology import Topology
 
@@ -34,10 +35,11 @@ class Host:
         self.stored = stored
         self._topology: Topology | None = None
         self._plan: Plan | None = None
+        self._memory_speed: MemorySpeed | None = None
 
     def forget_topology(self) -> None:
         """Forget topology and plan after a write that changed the topology; their next use reads them again."""
-        self._topology = self._plan = None
+        self._topology = self._plan = self._memory_speed = None
 
     @property
     def topology(self) -> Topology:
@@ -58,6 +60,15 @@ class Host:
 
             self._plan = build_plan(Intent.from_options(self.intent), self.topology)
         return self._plan
+
+    @property
+    def memory_speed(self) -> MemorySpeed:
+        """The read bandwidth of the memory, loaded once."""
+        if self._memory_speed is None:
+            from .memory_speed import load_memory_speed
+
+            self._memory_speed = load_memory_speed(self)
+        return self._memory_speed
 
     def parse_cpus(self, text: str) -> tuple[int, ...]:
         """Return the online CPUs of an option: numbers, roles and places, separated by commas."""

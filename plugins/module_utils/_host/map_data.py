@@ -27,7 +27,9 @@ OFFLINE = "offline"
 LETTERS = {"housekeeping": "h", "draft": "d", "verify": "v", "idle": "i", OFFLINE: "x"}
 
 
-def build_map_data(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def build_map_data(
+    plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = (), faults: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the data of the map, as documented in the module epyc_plan: sizes in bytes, CPUs as lists."""
     roles = {role: getattr(plan, role) for role in ROLES}
     letter_of = {cpu: LETTERS[role] for role, cpus in roles.items() for cpu in cpus}
@@ -48,6 +50,7 @@ def build_map_data(plan: Plan, top: Topology, instances: Sequence[Mapping[str, A
             _domain_to_dict(domain, plan, top, letter_of)
             for domain in top.domains or _nodes_to_domains_without_cache(top)
         ],
+        "faults": list(faults),
         "instances": [dict(instance) for instance in instances],
         "notes": plan_text.format_remarks_and_impossible_layers(plan, top),
     }

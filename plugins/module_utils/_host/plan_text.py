@@ -13,14 +13,17 @@ from .topology import format_domain_counts_by_l3_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .ccds import L3Domain
     from .plan import Plan
     from .topology import Topology
 
 
-def render_plan(plan: Plan, top: Topology) -> str:
-    """Return the text of a plan, without a newline at its end."""
+def render_plan(plan: Plan, top: Topology, faults: Sequence[str] = ()) -> str:
+    """Return the text of a plan, without a newline at its end; ``faults`` of the host are its first lines."""
     lines = [
+        *(f"FAULT: {fault}" for fault in faults),
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
         format_counts_of_host_parts(top),
     ]

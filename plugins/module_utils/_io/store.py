@@ -33,6 +33,8 @@ REQUESTS = "desired.json"
 TRIAL = "trial.json"
 #: The file with the settings that were repaired, and when; see _drift/repair.py.
 REPAIRS = "repairs.json"
+#: The file with the measured memory bandwidth of the host; see _host/memory_speed.py.
+MEMORY_SPEED = "memory-speed.json"
 #: The file with a line for each run that changed this host; see _knobs/history/history_file.py.
 HISTORY = "history.jsonl"
 #: The format number of all files. A file without a number has this format too, because the first files had no number.

@@ -17,7 +17,7 @@ from .hugepages import SMALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: Numbers of system calls on x86-64.
 MBIND, SET_MEMPOLICY, MOVE_PAGES = 237, 238, 279
@@ -25,7 +25,9 @@ DEFAULT = 0
 POLICIES = {"bind": 2, "interleave": 3}
 #: Moves pages that other processes map too.
 MOVE_ALL = 4
-READ, SHARED, POPULATE, RANDOM = 1, 1, 0x8000, 1
+READ, WRITE, SHARED, PRIVATE, ANONYMOUS, POPULATE, NORESERVE, RANDOM = 1, 2, 1, 2, 0x20, 0x8000, 0x4000, 1
+#: The bytes that are written between two looks at the state of a node.
+FILL_STEP = 16 << 20
 FAILED = ctypes.c_void_p(-1).value
 #: The bits of a mask of nodes: no kernel is built for more nodes.
 MOST_NODES = 1024
@@ -93,6 +95,26 @@ def move_file_to_node(fd: int, begin: int, size: int, node: int) -> None:
         area = ctypes.c_void_p(address), ctypes.c_ulong(size), ctypes.c_long(POLICIES["bind"])
         if _libc.syscall(ctypes.c_long(MBIND), *area, *_node_mask((node,)), ctypes.c_ulong(MOVE_ALL)):
             raise _system_call_error(f"mbind to node {node}")
+
+
+def fill_memory_of_node(node: int, most: int, goes_on: Callable[[int], bool]) -> None:
+    """Write up to ``most`` bytes of new memory on a node, as long as ``goes_on`` is true, and free that memory.
+
+    ``goes_on`` is called with the bytes that are written so far, before each step.
+    """
+    address = _libc.mmap(None, most, READ | WRITE, PRIVATE | ANONYMOUS | NORESERVE, -1, 0)
+    if address in (None, FAILED):
+        raise _system_call_error("mmap")
+    try:
+        area = ctypes.c_void_p(address), ctypes.c_ulong(most), ctypes.c_long(POLICIES["bind"])
+        if _libc.syscall(ctypes.c_long(MBIND), *area, *_node_mask((node,)), ctypes.c_ulong(0)):
+            raise _system_call_error(f"mbind to node {node}")
+        for begin in range(0, most, FILL_STEP):
+            if not goes_on(begin):
+                break
+            ctypes.memset(address + begin, 0, min(FILL_STEP, most - begin))
+    finally:
+        _libc.munmap(address, most)
 
 
 def _node_mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctypes.c_ulong]:

@@ -16,7 +16,7 @@ from functools import partial
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.paths import REBOOT_PENDING_FILE
-from .._io.store import REPAIRS, REQUESTS, TRIAL
+from .._io.store import MEMORY_SPEED, REPAIRS, REQUESTS, TRIAL
 from . import trial
 from .catalogue import KNOBS, find_knob_row
 from .history import history_file
@@ -211,7 +211,7 @@ class _Undo:
             names = ", ".join(self.pending)
             subject = f"the note for reboot.yml that {names} waits for a reboot, which this host needs all the same"
             self._attempt_step_noting_failure(subject, lambda: textfile.write_file(note, text))
-        for name in (LAST_RUN, *([] if self.settings else [REPAIRS])):
+        for name in (LAST_RUN, *([] if self.settings else [REPAIRS, MEMORY_SPEED])):
             self._attempt_step_noting_failure(f"the file {name}", partial(self.ledger.store.remove_file, name))
         # Without the files of the ledger, the originals of stored requests would count as lost.
         if not self.ledger.store.has_file(REQUESTS):

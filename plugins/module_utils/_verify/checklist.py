@@ -24,6 +24,7 @@ from . import boot_service, unit_threads
 from .bios import check as bios_settings
 from .bios.setting import KernelView
 from .checklist_items import NOT_CHECKED, NOT_CONFIGURED, OK, PENDING, UNKNOWN, UNSUPPORTED, WRONG, Item
+from .memory_item import build_memory_item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ class Checklist:
         items = self._run_and_stored_document_items(findings) if self.tuned else []
         view = KernelView(host.fs, host.topology)
         items += bios_settings.check_bios_settings(view, self.bios, only={"nps", "smt", *self.bios})
+        memory = build_memory_item(host.memory_speed)
+        # Everything that is tuned stands on the memory, so slow memory is the first line.
+        items.insert(0 if memory.verdict == WRONG else len(items), memory)
         plan_findings = [finding for finding in findings if finding.addresses[0].startswith(f"{PLAN}:")]
         for name in KNOBS:
             layer_findings = [finding for finding in findings if finding.layer == name and finding not in plan_findings]

@@ -45,6 +45,7 @@ MAP = {
     "domains": [DOMAIN],
     "instances": [dict.fromkeys(("name", "cpus", "nodes", "draft_cpus", "url"), str)],
     "notes": [str],
+    "faults": [str],
 }
 
 

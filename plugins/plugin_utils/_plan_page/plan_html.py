@@ -92,7 +92,7 @@ def _render_body(document: Document) -> Iterator[Html]:
 
 
 def _group_plans_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
-    """Return each different drawing with its plans. Plans with the same drawing differ only in instances or notes."""
+    """Return each different drawing with its plans. Their faults, instances and notes may differ."""
     drawings: dict[tuple[Html, str], list[Document]] = {}
     for plan in plans:
         drawings.setdefault((map_drawing.render_map_svg(plan["map"]), plan["map"]["kernel"]), []).append(plan)
@@ -108,11 +108,23 @@ def _render_drawing_with_plans(svg: Html, plans: Sequence[Document]) -> Html:
         "section",
         element("h2", format_host_group(group)),
         element("p", f"{data['model']}, Linux {data['kernel']}", element("br"), parts),
+        *(fault for plan in plans for fault in _render_faults(plan, len(plans) > 1)),
         _render_cpus_by_role(data),
         svg,
         *(_render_plan(plan, format_host_group(plan) if len(plans) > 1 else "") for plan in plans),
         data_hosts=frame.searchable_host_names(group),
     )
+
+
+def _render_faults(plan: Document, names_hosts: bool) -> list[Html]:
+    """Return a paragraph for each fault of the hosts of a plan, with the hosts where other plans are in the section."""
+    hosts = f"{format_host_group(plan)}: " if names_hosts else ""
+    return [
+        element(
+            "p", f"{STATUS_MARKS['drift']} {hosts}{fault}", class_="drift", data_hosts=frame.searchable_host_names(plan)
+        )
+        for fault in plan["map"]["faults"]
+    ]
 
 
 def _render_plan(plan: Document, title: str) -> Html:

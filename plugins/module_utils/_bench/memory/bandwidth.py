@@ -13,9 +13,9 @@ from __future__ import annotations
 import shutil
 
 from ..._errors import BadRequest, TuningError
+from ..._host.memory_channels import data_sheet_gbps_of_socket
 from ..._io import command
 from ..._notation.cpulist import format_cpulist
-from ..._serving.plan.draft_estimate import estimate_socket_peak_bandwidth
 from . import likwid, memory_reader
 
 TYPE_CHECKING = False
@@ -94,7 +94,7 @@ def data_sheet_bandwidth(
     top: Topology, cpus: Sequence[int], nodes: Sequence[int], reasons: Sequence[str] = ()
 ) -> Bandwidth:
     """Return the bandwidth of these nodes by the data sheet, as if all memory channels had modules."""
-    socket = estimate_socket_peak_bandwidth(top)
+    socket = data_sheet_gbps_of_socket(top)
     if socket is None:
         return Bandwidth(cpus, nodes, None, "nothing", reasons)
     return Bandwidth(cpus, nodes, socket * max(1, len(top.sockets)) * len(nodes) / len(top.nodes), "paper", reasons)

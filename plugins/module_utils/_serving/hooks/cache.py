@@ -1,10 +1,13 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the nodes on which the page cache holds a file, and evicts the file when those are the wrong nodes.
+"""Finds the nodes on which the page cache holds a file, evicts it from wrong nodes, and makes room for new pages.
 
 A page of a file stays on the node where it was first read, whoever maps it later, so a memory policy has no effect on a
 model that is already cached. Only a sample of the pages is examined. Source: posix_fadvise(2).
+
+A node whose memory is full of page cache gives no page to a program whose policy allows other nodes too: the page comes
+from another node, although the cache could be dropped. Two measurements of that lost 25 and 71 percent of the rate.
 """
 
 from __future__ import annotations
@@ -13,12 +16,22 @@ import os
 from contextlib import suppress
 
 from ..._kernel.hugepages import SMALL
-from ..._kernel.page_cache import GOLDEN, open_with_size, read_nodes_of_cached_pages
+from ..._kernel.page_cache import (
+    GOLDEN,
+    drop_page_cache_of_nodes,
+    open_with_size,
+    read_free_bytes,
+    read_nodes_of_cached_pages,
+    read_reserve_bytes,
+)
 from ..._notation.cpulist import format_cpulist
+from ..._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from ..._io.kernelfs import KernelFS
 
 POLICIES = ("bind", "interleave", "local")
 #: A sample of so many pages gives shares within two percent, for a file of any size.
@@ -38,6 +51,10 @@ class CacheSample:
     def cached_pages(self) -> int:
         """The number of examined pages that are in the page cache."""
         return sum(self.pages_by_node.values())
+
+    def estimate_bytes_by_node(self, size: int) -> dict[int, int]:
+        """Return about how many bytes of a file of ``size`` bytes are cached on each node."""
+        return {node: size * count // max(1, self.sampled_pages) for node, count in self.pages_by_node.items()}
 
     def compute_misplaced_share(self, policy: str, nodes: Sequence[int]) -> float:
         """Return the share of the cached pages that lie on other nodes than the policy wants."""
@@ -73,6 +90,32 @@ def evict_misplaced_file(path: str, policy: str, nodes: Sequence[int]) -> str:
     left_percent = 100 * cached_after.cached_pages / cached_after.sampled_pages
     users = ", ".join(describe_processes_mapping_file(path)) or "processes that this user cannot see"
     return f"{misplaced}: dropped, except for {left_percent:.0f} % that stay because they are in use by {users}."
+
+
+def make_room_on_nodes(fs: KernelFS, size: int, nodes: Sequence[int], files: Iterable[str]) -> list[str]:
+    """Drop page cache until these nodes have free pages for ``size`` bytes in equal parts; return sentences on it.
+
+    Pages of ``files`` that a node has in its page cache already need no free page there. Programs that run are not
+    touched: a node stays without room where they hold its memory.
+    """
+    needed = dict.fromkeys(nodes, size // len(nodes))
+    for path in files:
+        for node, cached in sample_page_cache(path).estimate_bytes_by_node(os.stat(path).st_size).items():
+            if node in needed:
+                needed[node] -= min(cached, size // len(nodes))
+    wanted = {node: part + read_reserve_bytes(fs) for node, part in needed.items()}
+    before = {node: read_free_bytes(fs, node) for node in nodes}
+    drop_page_cache_of_nodes(fs, wanted)
+    return [_describe_room(fs, node, needed[node], wanted[node], before[node]) for node in nodes]
+
+
+def _describe_room(fs: KernelFS, node: int, needed: int, wanted: int, before: int) -> str:
+    after = read_free_bytes(fs, node)
+    room = f"Node {node} has {format_bytes_short(after)} free, and {format_bytes_short(needed)} are needed there"
+    dropped = f": {format_bytes_short(after - before)} of page cache were dropped" if before < wanted else ""
+    if after >= wanted:
+        return f"{room}{dropped}."
+    return f"{room}{dropped}. The rest is in use, so pages will come from other nodes, which is slower."
 
 
 def sample_page_cache(path: str) -> CacheSample:

@@ -50,6 +50,9 @@ USAGE = """usage: sovereign-epyc llama COMMAND
             when there is not enough room for both
   place FILE --policy bind|interleave|local --nodes LIST
             drop a model from the page cache when it is cached on other nodes than these
+  room BYTES --nodes LIST --files JSON
+            drop page cache until these nodes have free pages for so many bytes in equal parts; pages of the files that
+            are cached there already need none
   rows FILE --threads NUMBER --nodes LIST
             read a model so that each slice of rows lies on the node of the thread that will read it
   home PROCESS --cpus LIST
@@ -150,14 +153,9 @@ def _save_slots(options: Options) -> str:
 
 
 def _restore_slots(options: Options) -> str:
-    import json
-
     from . import slot_files
 
-    try:
-        files = [str(path) for path in json.loads(options[FILES])]
-    except (ValueError, TypeError):
-        raise BadRequest(f"{FILES}: '{options[FILES]}' is no list of files in JSON.") from None
+    files = _parse_files(options)
     server = slot_files.Server(options["url"], _read_api_key(options), _parse_timeout(options))
     fs, process = KernelFS(read_only=True), _read_server_process_id()
     try:
@@ -217,6 +215,28 @@ def _evict_misplaced_model_files(options: Options) -> str:
     return "\n".join(
         cache.evict_misplaced_file(part, options[POLICY], nodes) for part in list_gguf_parts(options["file"])
     )
+
+
+def _make_room_on_nodes(options: Options) -> str:
+    from ..._notation.gguf_parts import list_gguf_parts
+    from . import cache
+
+    size, fs = parse_whole_number(options["bytes"]), KernelFS(read_only=False)
+    if size is None:
+        raise BadRequest(f"'{options['bytes']}' is no number of bytes.")
+    nodes = parse_nodes(fs, options[NODES], NODES)
+    files = [part for path in _parse_files(options) for part in list_gguf_parts(path)]
+    return "\n".join(cache.make_room_on_nodes(fs, size, nodes, files))
+
+
+def _parse_files(options: Options) -> list[str]:
+    """Return the paths of the option --files; BadRequest where it is no list in JSON."""
+    import json
+
+    try:
+        return [str(path) for path in json.loads(options[FILES])]
+    except (ValueError, TypeError):
+        raise BadRequest(f"{FILES}: '{options[FILES]}' is no list of files in JSON.") from None
 
 
 def _read_rows_onto_nodes(options: Options) -> str:
@@ -287,6 +307,7 @@ COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[
     "port": (("endpoint",), (REUSE, TIMEOUT), (), _wait_for_free_port),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage_model),
     "place": (("file",), (POLICY, NODES), (), _evict_misplaced_model_files),
+    "room": (("bytes",), (NODES, FILES), (), _make_room_on_nodes),
     "rows": (("file",), (THREADS, NODES), (), _read_rows_onto_nodes),
     "home": (("process",), (CPUS,), (), _move_http_threads),
     "watch": (("url",), (UNIT, TIMEOUT), (KEY_FILE,), _watch_server),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from ..._io import sandbox
@@ -16,6 +17,7 @@ from ..catalogue import LLAMA
 from ..hooks.read_progress import count_model_bytes
 from ..options import router, rpc_endpoints
 from ..options.option_table import LOOPBACK
+from ..options.options import POLICIES_BY_THREAD
 from ..plan.cpu_assignment import GOMP, STRICT
 from ..plan.instance_plan import staging_folder
 from ..unit import hardening, start_limits, unit_files
@@ -72,6 +74,9 @@ def _build_server_unit_parts(
     parts.first_lines = [*router.unit_lines_with_router_ini(options), *slot_file_lines.state_folder_lines(service)]
     # A command behind a plus sign runs as root and outside of the sandbox.
     parts.lines_before_start = [
+        *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _eviction_commands(service)),
+        # A node without room makes the server slower, and is no reason not to start it.
+        *(f"ExecStartPre=-+{format_unit_command_line(HOST_TOOL, words)}" for words in _make_room_commands(service)),
         *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
         *_wait_for_workers_lines(service),
         *_wait_for_port_lines(service),
@@ -128,8 +133,34 @@ def _hook_models_arguments(names: Collection[str]) -> list[str]:
     return ["--models", ",".join(names)] if names else []
 
 
+def _eviction_commands(service: InstancePlan) -> list[list[str]]:
+    """Return the commands that drop model files from the page cache of wrong nodes."""
+    placement = service.placement
+    if service.staged or service.parameters["load"] != "mmap" or placement.policy == "rows":
+        return []
+    policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
+    whole = [path for path in service.mapped if list_gguf_parts(path)[0] == path]
+    nodes = format_cpulist(placement.nodes)
+    return [host_tool_hook_arguments("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
+
+
+def _make_room_commands(service: InstancePlan) -> list[list[str]]:
+    """Return the command that gives each node the free pages that the instance needs there.
+
+    Pages that are bound to their nodes need no such room, because for them the kernel drops page cache by itself. Huge
+    pages come from their pools.
+    """
+    placement, options = service.placement, service.options
+    if placement.policy not in ("interleave", *POLICIES_BY_THREAD) or options.hugepages == "pool":
+        return []
+    size = service.need.total - (service.need.weights if service.staged else 0)
+    whole = [path for path in service.mapped if list_gguf_parts(path)[0] == path]
+    nodes = format_cpulist(placement.nodes)
+    return [host_tool_hook_arguments("room", size, "--nodes", nodes, "--files", json.dumps(whole))]
+
+
 def _page_placement_commands(service: InstancePlan) -> list[list[str]]:
-    """Return the commands that place the pages of model files on NUMA nodes before the server reads the files."""
+    """Return the commands that read the pages of model files onto their NUMA nodes before the server starts."""
     placement = service.placement
     nodes = format_cpulist(placement.nodes)
     # A command with the first file of a model places all files of the model.
@@ -150,9 +181,7 @@ def _page_placement_commands(service: InstancePlan) -> list[list[str]]:
             host_tool_hook_arguments("rows", path, "--threads", threads, "--nodes", nodes)
             for path, threads in rows.items()
         ]
-    policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
-    whole = [path for path in service.mapped if list_gguf_parts(path)[0] == path]
-    return [host_tool_hook_arguments("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
+    return []
 
 
 def _wait_for_workers_lines(service: InstancePlan) -> list[str]:

@@ -9,6 +9,8 @@ together share the reading, but each needs its own computing, so that a host wit
 
 from __future__ import annotations
 
+from ..._host import memory_channels
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,20 +22,8 @@ if TYPE_CHECKING:
 #: MEASURED_PARAMETERS. The slower of the times with and without repacked weights; a model has tensors of both kinds.
 BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
 MEASURED_PARAMETERS = 0.361e9
-#: CPU family, range of models, and GB/s of a socket with all memory channels filled (8 x DDR4 up to Zen 3, 12 x DDR5).
-PEAK_BANDWIDTHS = (
-    (23, 0x00, 0x2F, 170.6),
-    (23, 0x30, 0xFF, 204.8),
-    (25, 0x00, 0x0F, 204.8),
-    (25, 0x10, 0x1F, 460.8),
-    (25, 0xA0, 0xAF, 460.8),
-    (26, 0x00, 0x1F, 576.0),
-)
-ASSUMED_PEAK = 100.0
 #: The share of the peak bandwidth that llama.cpp reaches (0.55 to 0.75 was measured).
 UTILIZATION = 0.65
-#: GB/s that one CCD reads over its link.
-CCD_LINK = 50.0
 #: Seconds for which threads wait at barriers, for each core and drafted token. Measured with 128 cores.
 BARRIER_SECONDS = 0.001 / 128
 #: The share of drafted tokens that is accepted. Reports have 0.6 to 0.7 for prose, and more for code.
@@ -65,15 +55,6 @@ class DraftEstimate:
         self.rate_without_draft = rate_without_draft
 
 
-def estimate_socket_peak_bandwidth(top: Topology) -> float | None:
-    """Return the peak memory bandwidth of one socket with all channels filled, in GB/s; None for an unknown CPU."""
-    for family, low, high, number in PEAK_BANDWIDTHS:
-        if top.is_amd and top.family == family and low <= top.model_number <= high:
-            # The series 8004 (Siena) has half the memory channels of the series 9004, and the same model numbers.
-            return number / 2 if family == 25 and top.sku.startswith("8") else number
-    return None
-
-
 def count_cores_and_bandwidth(
     top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: float | None = None
 ) -> ComputeResources:
@@ -85,11 +66,10 @@ def count_cores_and_bandwidth(
     cores = sum(1 for core in top.cores if members.intersection(core))
     if bandwidth is None:
         share = len(nodes) / len(top.nodes)
-        bandwidth = (
-            UTILIZATION * (estimate_socket_peak_bandwidth(top) or ASSUMED_PEAK) * max(1, len(top.sockets)) * share
-        )
-    ccds = sum(1 for ccd in top.ccds if any(members.intersection(domain.cpus) for domain in ccd))
-    return ComputeResources(cores, 1e9 * min(bandwidth, CCD_LINK * ccds) if ccds else 1e9 * bandwidth)
+        peak = memory_channels.data_sheet_gbps_of_socket(top) or memory_channels.ASSUMED_SOCKET_GBPS
+        bandwidth = UTILIZATION * peak * max(1, len(top.sockets)) * share
+    ccds, link = len(memory_channels.numbers_of_ccds(top, cpus)), memory_channels.ccd_gbps(top)
+    return ComputeResources(cores, 1e9 * min(bandwidth, link * ccds) if ccds and link else 1e9 * bandwidth)
 
 
 def one_core_batch_milliseconds(tokens: int) -> float:

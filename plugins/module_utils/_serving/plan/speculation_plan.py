@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._host.memory_channels import data_sheet_gbps_of_socket
 from ..._models import draft_compatibility
 from ..._models.token_cost import TokenWork
 from ..options.speculation_kinds import SERVER_KINDS, sort_speculation_kinds
@@ -97,7 +98,7 @@ def plan_speculation(
         *works, resources, draft_resources, resources_without_draft=alone
     )
     result.draft_max = options.draft_max or estimate.draft_max
-    if options.bandwidth is None and draft_estimate.estimate_socket_peak_bandwidth(top) is None:
+    if options.bandwidth is None and data_sheet_gbps_of_socket(top) is None:
         result.remarks.append(
             f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {resources.bandwidth / 1e9:.0f} GB/s "
             "are assumed to choose draft_max. Set bandwidth to the measured value."

@@ -34,7 +34,14 @@ def check_bios_settings(
     """
     vendor, later = detect_vendor(view), later_values or {}
     return [
-        _judge_setting(name, setting, setting.read(view), expected.get(name), vendor, later.get(name))
+        _judge_setting(
+            name,
+            setting,
+            setting.read(view),
+            expected.get(name) or setting.expected_anyway(view),
+            vendor,
+            later.get(name),
+        )
         for name, setting in SETTINGS.items()
         if name in only
     ]

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+from ..._host import smbios
 from ..._notation import cmdline
-from . import smbios
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Setting:
     ``costs`` maps a wrong value to a sentence on its cost; "" stands for any other value. ``menu`` is the place in
     AMI's setup, ``attribute_names`` has the attributes by vendor, separated by spaces. ``remedy`` replaces both for a
     fault that no BIOS setting can mend. ``value_format`` formats the value of an option that is no switch.
+    ``expected_anyway`` returns the expected value where no option has one, and the host has a plain fault; else None.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Setting:
         attribute_names: dict[str, str] | None = None,
         remedy: str = "",
         value_format: str = "{}",
+        expected_anyway: Callable[[KernelView], str | None] = lambda view: None,
     ) -> None:
         self.title = title
         self.read = read
@@ -70,6 +72,7 @@ class Setting:
         self.attribute_names = attribute_names or {}
         self.remedy = remedy
         self.value_format = value_format
+        self.expected_anyway = expected_anyway
 
 
 def reading_without_kernel_file(dummy_view: KernelView) -> Reading:

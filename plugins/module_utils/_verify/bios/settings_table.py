@@ -81,6 +81,7 @@ SETTINGS = {
             "numbers of channels, which costs further bandwidth."
         },
         remedy="No BIOS setting mends it: put a module into each empty slot, or replace a module that was not found.",
+        expected_anyway=memory_modules.expected_if_most_bandwidth_is_lost,
     ),
     "memory_speed": Setting(
         "memory speed",

@@ -258,8 +258,13 @@ def _judge_share_on_nodes(
     sentence = f"{percent:.1f} % of {memory} ({format_bytes_short(size)}) lies on nodes {format_cpulist(nodes)}"
     if percent < request.percent:
         return _make_verdict(f"nodes/{kind}", DRIFT, f"Only {sentence}, requested are {request.percent} %: {shares}.")
-    if even and any(bytes_by_node.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
-        return _make_verdict(f"nodes/{kind}", DRIFT, f"{sentence}, but not evenly: {shares}.")
+    few = [node for node in nodes if bytes_by_node.get(node, 0) * len(nodes) < EVEN * size]
+    if even and few:
+        cause = (
+            f"Node {format_cpulist(few)} had too few free pages when the memory was taken, so other nodes gave theirs, "
+            "and the instance is slower. A restart drops page cache there first."
+        )
+        return _make_verdict(f"nodes/{kind}", DRIFT, f"{sentence}, but not evenly: {shares}. {cause}")
     return _make_verdict(f"nodes/{kind}", OK, f"{sentence}: {shares}.")
 
 

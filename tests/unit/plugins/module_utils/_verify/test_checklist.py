@@ -15,6 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.survey impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import save_measured_speed
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist, checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item
@@ -338,7 +340,7 @@ def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
     page = checklist_items.render_checklist(list(items.values())).splitlines()
     assert page[0] == "ok       NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
     assert page[1].startswith("WRONG    SMT  ")
-    assert page[-1] == "13 items: 2 ok, 2 wrong, 0 unknown, 9 unasked"
+    assert page[-1] == "14 items: 2 ok, 2 wrong, 0 unknown, 10 unasked"
 
 
 def test_a_restored_host_needs_no_boot_service_and_may_wait_for_a_reboot(
@@ -366,3 +368,21 @@ def test_a_reboot_has_an_effect_where_the_boot_and_the_restored_parameters_chang
     assert reason.startswith("The kernel was started with isolcpus, mem-encrypt as before, which had been put back")
     tree.put("/proc/cmdline", "ro isolcpus=1 quiet")
     assert ineffective_reboot_reasons(before, read_boot_id_and_parameters(tree.fs, [])) == []
+
+
+def test_memory_that_reads_a_third_is_the_first_line(tree: hosts.Host) -> None:
+    host = Host(tree.fs)
+    assert next(iter(check(tree, []))) != "memory_bandwidth"
+    assert check(tree, [])["memory_bandwidth"].verdict == "unasked"
+    nodes = [node.id for node in host.topology.nodes]
+    # The small machine has two CCDs with two links each, which carry 230.4 GB/s.
+    save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 20.0), 77.0)
+    items = check(tree, [])
+    assert next(iter(items)) == "memory_bandwidth"
+    assert items["memory_bandwidth"].verdict == "wrong"
+    assert "reads 77 of 230 GB/s" in items["memory_bandwidth"].sentence
+    save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 50.0), 190.0)
+    assert check(tree, [])["memory_bandwidth"].verdict == "ok"
+    tree.put("/proc/sys/kernel/osrelease", "6.13.0")
+    stale = check(tree, [])["memory_bandwidth"]
+    assert (stale.verdict, "does not count any more" in stale.sentence) == ("unasked", True)

@@ -19,8 +19,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target impor
     measured_instance,
     vllm_instance,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import smbios
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.model import read_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import smbios
 from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Refused, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import hugepages, memory_calls, page_cache
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import cache
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks.cache import CacheSample
 
@@ -172,3 +174,88 @@ def test_a_sample_is_fair_to_pages_that_were_dealt_out(nodes: int, together: int
             node = page // together % nodes
             dealt[node] = dealt.get(node, 0) + 1
         assert CacheSample(4096, dealt).compute_misplaced_share("interleave", range(nodes)) < cache.TOLERATED_SHARE / 2
+
+
+class NodeFS(KernelFS):
+    """A host of two nodes whose kernel reclaims on request: what is asked for, or EAGAIN where that is too much."""
+
+    def __init__(self, root: Path, reclaims: bool = True) -> None:
+        super().__init__(str(root))
+        self.nodes = {0: {"free": 100, "cached": 9000, "mapped": 1000}, 1: {"free": 6000, "cached": 9000, "mapped": 0}}
+        self.reclaims = reclaims
+        self.asked: list[tuple[str, str]] = []
+
+    def read_if_present(self, path: str) -> str | None:
+        if path == "/proc/sys/vm/min_free_kbytes":
+            return "1024"
+        node = self.nodes[int(path.split("/node/node")[1].partition("/")[0])]
+        fields = {"MemTotal:": 16000, "MemFree:": node["free"], "Active(file):": 0, "Inactive(file):": node["cached"]}
+        fields |= {"Mapped:": node["mapped"], "Dirty:": 0, "Writeback:": 0}
+        return " ".join(f"Node 0 {name} {mib << 10} kB" for name, mib in fields.items())
+
+    def read_status(self, path: str) -> os.stat_result | None:
+        return os.stat("/") if self.reclaims else None
+
+    def write(self, path: str, text: str) -> None:
+        self.asked.append((path, text))
+        node = self.nodes[int(path.split("/node/node")[1].partition("/")[0])]
+        mib = -(-int(text.split()[0]) // MIB)
+        if mib > node["cached"] - node["mapped"]:
+            raise Refused("Cannot write: Resource temporarily unavailable.", 11, path)
+        node["free"] += mib
+        node["cached"] -= mib
+
+
+def test_page_cache_is_dropped_on_the_node_without_room_only(tmp_path: Path) -> None:
+    fs = NodeFS(tmp_path)
+    lines = cache.make_room_on_nodes(fs, 10000 * MIB, [0, 1], [])
+    assert {path for path, _text in fs.asked} == {"/sys/devices/system/node/node0/reclaim"}
+    assert all(text.endswith(" swappiness=0") for _path, text in fs.asked)
+    assert sum(int(text.split()[0]) for _path, text in fs.asked) == (5000 + 1 - 100) * MIB
+    assert lines == [
+        "Node 0 has 5001 MiB free, and 5000 MiB are needed there: 4901 MiB of page cache were dropped.",
+        "Node 1 has 6000 MiB free, and 5000 MiB are needed there.",
+    ]
+
+
+def test_pages_in_use_stay_and_are_told(tmp_path: Path) -> None:
+    fs = NodeFS(tmp_path)
+    lines = cache.make_room_on_nodes(fs, 24000 * MIB, [0, 1], [])
+    # An eighth and more of the page cache is mapped, and a part of it is always kept.
+    assert fs.nodes[0]["free"] == 100 + 9000 - 1000 - 16000 // 64
+    assert "The rest is in use, so pages will come from other nodes" in lines[0]
+
+
+def test_pages_of_the_model_that_are_in_place_need_no_room(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "sample_page_cache", lambda path: CacheSample(100, {0: 100, 7: 5}))
+    fs = NodeFS(tmp_path)
+    (line, _other) = cache.make_room_on_nodes(fs, 208 * MIB, [0, 1], [str(file)])
+    assert "96.0 MiB are needed there" in line
+    assert fs.asked == []
+
+
+def test_an_old_kernel_is_made_to_drop_it_by_filling_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fs = NodeFS(tmp_path, reclaims=False)
+    started: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        page_cache, "_start_filling_process", lambda fs, node, wanted: started.append((node, wanted)) or os.getpid()
+    )
+    monkeypatch.setattr(page_cache.os, "waitpid", lambda process, flags: (process, 0))
+    cache.make_room_on_nodes(fs, 10000 * MIB, [0, 1], [])
+    assert started == [(0, 5001 * MIB)]
+
+
+def test_memory_of_a_node_is_filled_in_steps_until_it_is_enough() -> None:
+    node = hugepages.nodes_with_memory(KernelFS())[0]
+    asked: list[int] = []
+    memory_calls.fill_memory_of_node(node, 40 * MIB, lambda filled: asked.append(filled) or filled < 32 * MIB)
+    assert asked == [0, 16 * MIB, 32 * MIB]
+    with pytest.raises(TuningError, match="mbind to node 999"):
+        memory_calls.fill_memory_of_node(999, MIB, lambda filled: True)
+
+
+def test_the_command_makes_room(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(["llama", "room", "0", "--nodes", "all", "--files", "[]"]) == 0
+    assert "0 B are needed there" in capsys.readouterr().out

@@ -32,6 +32,7 @@ URL = "http://127.0.0.1:1"
         ("stage", "model.gguf"),
         ("stage", "model.gguf", "folder", "--json"),
         ("place", "model.gguf", "--policy", "bind"),
+        ("room", "1", "--nodes", "0"),
         ("home", "12"),
     ],
 )
@@ -46,6 +47,8 @@ def test_what_it_does_not_know_is_answered_by_its_usage(
     ("words", "sentence"),
     [
         (("await", URL, "--timeout", "soon"), "--timeout: 'soon' is not a number of seconds."),
+        (("room", "many", "--nodes", "0", "--files", "[]"), "'many' is no number of bytes."),
+        (("room", "1", "--nodes", "0", "--files", "x"), "--files: 'x' is no list of files in JSON."),
         (("place", "x", "--policy", "preferred", "--nodes", "0"), "--policy: 'preferred' is unknown; use bind, inter"),
         (("place", "x", "--policy", "bind", "--nodes", "9"), "--nodes: there is no node 9 with memory on this host"),
         (("place", "/none", "--policy", "bind", "--nodes", "0"), "/none cannot be read: No such file or directory."),

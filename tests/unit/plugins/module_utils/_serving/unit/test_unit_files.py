@@ -185,7 +185,10 @@ def test_the_steps_of_start_and_stop() -> None:
     text = main_unit(drain_timeout=30, stop_timeout=4, start_timeout=600, api_key_file="/etc/llama/100%.keys")
     ours = "/usr/sbin/sovereign-epyc llama"
     credential = "--credential /run/credentials/llama-chat.service/api-key"
-    assert lines(text, "ExecStartPre") == [f"+{ours} place /srv/m.gguf --policy interleave --nodes 0-1"]
+    assert lines(text, "ExecStartPre") == [
+        f"+{ours} place /srv/m.gguf --policy interleave --nodes 0-1",
+        f'-+{ours} room {service().need.total} --nodes 0-1 --files "[\\"/srv/m.gguf\\"]"',
+    ]
     assert lines(text, "ExecStartPost") == [
         f"+{ours} await http://127.0.0.1:8080 --timeout 600 {credential}",
         f"+{ours} answer http://127.0.0.1:8080 --task completion --timeout 60 {credential}",
@@ -257,7 +260,9 @@ def test_files_on_a_hugetlbfs_are_staged() -> None:
     stage = (
         "+/usr/sbin/sovereign-epyc llama stage /srv/m.gguf /dev/hugepages/llama-chat --nodes 0-1 --policy interleave"
     )
-    assert lines(text, "ExecStartPre") == [stage]
+    room, staged = lines(text, "ExecStartPre")
+    assert staged == stage
+    assert room.startswith("-+/usr/sbin/sovereign-epyc llama room ")
     assert lines(text, "RequiresMountsFor") == ["/srv /dev/hugepages"]
 
 
@@ -270,7 +275,7 @@ def test_a_model_in_many_files_is_brought_to_its_nodes_once(hugepages: str, verb
     one.staged = {part: f"/dev/hugepages/llama-chat/{part[5:]}" for part in parts} if hugepages == "hugetlbfs" else {}
     one.mapped = [] if one.staged else list(one.files)
     text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
-    said = [line.split()[2:4] for line in lines(text, "ExecStartPre")]
+    said = [line.split()[2:4] for line in lines(text, "ExecStartPre") if " room " not in line]
     assert said == [[verb, parts[0]], *([] if one.staged else [[verb, "/srv/draft.gguf"]])]
 
 
@@ -280,7 +285,7 @@ def test_rows_are_read_onto_their_nodes_for_the_threads_of_each_model() -> None:
     one.expect = {"rows": {"/srv/m.gguf": 32, "/srv/draft.gguf": 8}}
     text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
     rows = "+/usr/sbin/sovereign-epyc llama rows"
-    assert lines(text, "ExecStartPre") == [
+    assert lines(text, "ExecStartPre")[1:] == [
         f"{rows} /srv/m.gguf --threads 32 --nodes 0-1",
         f"{rows} /srv/draft.gguf --threads 8 --nodes 0-1",
     ]
@@ -288,8 +293,34 @@ def test_rows_are_read_onto_their_nodes_for_the_threads_of_each_model() -> None:
 
 
 def test_what_is_read_into_memory_needs_no_placing() -> None:
-    assert lines(main_unit(load="none"), "ExecStartPre") == []
+    assert [line.split()[2] for line in lines(main_unit(load="none"), "ExecStartPre")] == ["room"]
     assert lines(main_unit(load="mlock"), "LimitMEMLOCK") == ["infinity"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "hugepages", "has_room"),
+    [
+        ("interleave", "none", True),
+        ("rows", "none", True),
+        ("distribute", "none", True),
+        # The kernel drops page cache by itself where pages are bound to a node, or where there is one node.
+        ("bind", "none", False),
+        ("local", "none", False),
+        # Pages of a pool are free by themselves.
+        ("interleave", "pool", False),
+    ],
+)
+def test_nodes_get_room_where_pages_would_go_elsewhere(policy: str, hugepages: str, has_room: bool) -> None:
+    one = service(hugepages=hugepages)
+    one.placement.policy = policy
+    one.expect = {"rows": {}}
+    text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
+    room = [line for line in lines(text, "ExecStartPre") if " room " in line]
+    assert bool(room) == has_room
+    if has_room:
+        # A server without room is slower, and starts all the same.
+        assert room[0].startswith("-+")
+        assert room[0].split()[3] == str(one.need.total)
 
 
 def test_threads_that_begin_at_home_need_not_be_sent_there() -> None:

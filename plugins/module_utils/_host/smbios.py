@@ -9,13 +9,13 @@ Source: DMTF DSP0134, System Management BIOS Reference Specification: structures
 
 from __future__ import annotations
 
-from ..._errors import Absent, Refused
+from .._errors import Absent, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..._io.kernelfs import KernelFS
+    from .._io.kernelfs import KernelFS
 
     Structure = tuple[int, bytes, list[str]]
 

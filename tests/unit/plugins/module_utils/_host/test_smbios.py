@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Refused
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import smbios
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import smbios
 from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, hosts
 
 

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The item of the checklist on the memory bandwidth of a host: measured, and compared with modules and CCDs."""
+
+from __future__ import annotations
+
+from .._host.memory_speed import LEAST_SHARE, MEASURE_COMMAND
+from .checklist_items import NOT_CONFIGURED, OK, WRONG, Item
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._host.memory_speed import MemorySpeed
+
+NAME, TITLE = "memory_bandwidth", "memory bandwidth"
+
+
+def build_memory_item(speed: MemorySpeed) -> Item:
+    """Return the item; it is wrong where the host loses so much bandwidth that tuning it is of little use."""
+    faults = " ".join(speed.faults)
+    expected = None if speed.theoretical_gbps is None else f"{LEAST_SHARE * speed.theoretical_gbps:.0f} GB/s"
+    measured = None if speed.measured_gbps is None else f"{speed.measured_gbps:.0f} GB/s"
+    if speed.is_slow:
+        return Item(NAME, TITLE, WRONG, faults, expected, measured)
+    if speed.share is None:
+        sentence = speed.stale_reason or f"It was not measured on this host. {MEASURE_COMMAND} measures it in seconds."
+        return Item(NAME, TITLE, NOT_CONFIGURED, " ".join(filter(None, [faults, sentence])), None, None)
+    sentence = f"{speed.share:.0%} of {speed.theoretical_gbps:.0f} GB/s were measured at {speed.measured_at}."
+    return Item(NAME, TITLE, OK, " ".join(filter(None, [sentence, faults])), expected, measured)

@@ -32,7 +32,7 @@ from ._knobs.layers import validate_layer_names
 from ._knobs.protocol.ledger import Ledger
 from ._knobs.protocol.stored_requests import load_stored_requests
 from ._knobs.undo import AGAIN, undo_changes
-from ._verify import host_metrics
+from ._verify import host_metrics, memory_item
 from ._version import VERSION
 
 TYPE_CHECKING = False
@@ -219,9 +219,10 @@ def check_and_write_metrics(as_json: bool, textfile: str) -> int:
         more = {
             **host_metrics.read_host_samples_by_metric(fs),
             **service_metrics.read_samples_of_running_instances(survey.host),
+            **memory_item.memory_bandwidth_metric(survey.host.memory_speed),
             **repair.given_up_settings_metric(Store(read_only=True), found),
         }
-        texts = {**host_metrics.HELP, **service_metrics.HELP, **repair.HELP}
+        texts = {**host_metrics.HELP, **service_metrics.HELP, **memory_item.HELP, **repair.HELP}
         textfiles.write_file(textfile, metrics.render_host_metrics(found, survey.count_by_layer(), more, texts))
     except TuningError:
         textfiles.write_file(textfile, metrics.render_metrics_of_failed_check())

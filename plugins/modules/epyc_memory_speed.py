@@ -59,7 +59,7 @@ text:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.host_memory import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.host_memory import (
     format_memory_speed,
     measure_host_memory,
 )

@@ -358,7 +358,8 @@ options:
         type: int
         default: 32
       bandwidth:
-        description: The measured memory bandwidth of the host in GB/s. The default is a share of the SKU's peak.
+        description: The GB/s of memory that decoding reaches on the nodes of the instance. By default a share of what
+          was measured on the host, else of the data sheet.
         type: float
       user:
         description: The system user of the server. By default, systemd makes a dynamic user.

@@ -136,3 +136,33 @@ def test_a_model_in_use_stays(host):
     finally:
         host.run("kill $(cat /run/pid); rm -f /run/mapped /run/pid /run/server.py")
     assert parse_node_shares(said)[1] >= 95 and "dropped, except for" in said and "(python3)" in said
+
+
+def read_node_memory(guest, node):
+    """Return the MiB of a node that are free, and those that hold pages of files."""
+    text = guest.run(f"cat /sys/devices/system/node/node{node}/meminfo")
+    fields = {name: int(kib) >> 10 for name, kib in re.findall(r"(\S+): +(\d+) kB", text)}
+    return fields["MemFree"], fields["FilePages"]
+
+
+def test_a_node_full_of_page_cache_makes_room_and_its_neighbours_keep_theirs(host):
+    """The kernel of the guest cannot reclaim a node on request, so a process fills the node instead."""
+    large = "/var/tmp/large"
+    host.run("sync; echo 3 >/proc/sys/vm/drop_caches")
+    free, _cached = read_node_memory(host, 1)
+    try:
+        # Half of what is free on node 1, and some on node 2, is page cache of a file that nobody maps.
+        host.run(f"head -c {free // 2}M /dev/zero >{large}; sync; echo 3 >/proc/sys/vm/drop_caches")
+        host.run(f"numactl --membind=1 cat {large} >/dev/null")
+        host.run(f"numactl --membind=2 cat {MODEL} >/dev/null")
+        before = {node: read_node_memory(host, node) for node in (1, 2)}
+        assert before[1][1] > free // 3
+        wanted = before[1][0] + free // 4
+        said = llama(host, f"room {wanted * MIB} --nodes 1 --files []")
+        after = {node: read_node_memory(host, node) for node in (1, 2)}
+        assert "of page cache were dropped" in said and "from other nodes" not in said, said
+        assert after[1][0] >= wanted
+        assert abs(after[2][1] - before[2][1]) <= 8
+        assert host.run("grep -c oom_kill /proc/vmstat && grep '^oom_kill ' /proc/vmstat").split()[-1] == "0"
+    finally:
+        host.run(f"rm -f {large}", check=False)

@@ -70,6 +70,7 @@ ABSENT = {
     "sovereign_epyc_l3_occupancy_bytes": "a container has no resctrl",
     "sovereign_epyc_memory_bytes_total": "a container has no resctrl",
     "sovereign_epyc_hugepages": "it may have no pool",
+    "sovereign_epyc_memory_bandwidth_share": "nothing was measured",
     "sovereign_epyc_repair_given_up": "nothing was repaired",
     "sovereign_epyc_measured_over_ceiling": "nothing was measured",
     "node_cpu_scaling_frequency_hertz": "a virtual machine has no cpufreq",

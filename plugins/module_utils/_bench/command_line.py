@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _measure_memory(as_json: bool) -> int:
     """Measure the memory of this host, print what was measured, and return the exit code: 2 for slow memory."""
-    from .memory.host_memory import format_memory_speed, measure_host_memory
+    from .host_memory import format_memory_speed, measure_host_memory
 
     _require_version_of_host_tool()
     speed = measure_host_memory(Host(KernelFS()), _print_progress_to_stderr)

@@ -12,9 +12,9 @@ from .._host.memory_speed import load_memory_speed
 from .._io.store import HOME
 from .._notation.numbers import format_utc_time
 from .documents import run_document as documents
+from .host_memory import store_bandwidth_of_instance
 from .memory import instance_memory
 from .memory.bandwidth import l3_cache_bytes
-from .memory.host_memory import store_bandwidth_of_instance
 from .sampling.meter import move_off_instance_cpus
 from .target import fingerprint
 

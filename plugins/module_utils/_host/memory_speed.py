@@ -28,11 +28,23 @@ from .smbios import read_memory_slots
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from typing import Protocol
 
     from .._io.kernelfs import KernelFS
-    from .host import Host
     from .memory_channels import FilledChannels, SocketMemory
     from .topology import Topology
+
+    class KnownHost(Protocol):
+        """A host of which the kernel files and the topology are known, as host.Host."""
+
+        @property
+        def fs(self) -> KernelFS:
+            """The kernel files."""
+
+        @property
+        def topology(self) -> Topology:
+            """The topology."""
+
 
 #: The shapes of a bandwidth and of a node's number in the stored document, and of the whole document.
 GBPS = Leaf("GB/s above 0", lambda value: isinstance(value, (int, float)) and 0 < value < LARGEST)
@@ -127,7 +139,7 @@ class MemorySpeed:
         return total * len(set(nodes).intersection(near)) / max(1, len(near))
 
 
-def load_memory_speed(host: Host) -> MemorySpeed:
+def load_memory_speed(host: KnownHost) -> MemorySpeed:
     """Return the bandwidth of a host, from its stored measurement, its firmware and its topology."""
     top = host.topology
     slots = read_memory_slots(host.fs)
@@ -150,7 +162,7 @@ def read_identity(fs: KernelFS, top: Topology, dimms: str) -> dict[str, str]:
     }
 
 
-def save_measured_speed(host: Host, store: Store, by_node: Mapping[int, float], gbps: float) -> None:
+def save_measured_speed(host: KnownHost, store: Store, by_node: Mapping[int, float], gbps: float) -> None:
     """Store the measured bandwidth of a host: of each measured node, and of these nodes at the same time.
 
     Only a run that holds the lock of measuring runs stores it, so two never write at once.

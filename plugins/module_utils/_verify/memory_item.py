@@ -10,9 +10,17 @@ from .checklist_items import NOT_CONFIGURED, OK, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .._drift.metrics import Sample
     from .._host.memory_speed import MemorySpeed
 
 NAME, TITLE = "memory_bandwidth", "memory bandwidth"
+METRIC = "sovereign_epyc_memory_bandwidth_share"
+HELP = {METRIC: "The measured memory bandwidth over what the memory modules and the CCDs allow; below 0.6 is a fault."}
+
+
+def memory_bandwidth_metric(speed: MemorySpeed) -> dict[str, list[Sample]]:
+    """Return the samples by name of the metric; empty where nothing was measured."""
+    return {} if speed.share is None else {METRIC: [({}, round(speed.share, 3))]}
 
 
 def build_memory_item(speed: MemorySpeed) -> Item:

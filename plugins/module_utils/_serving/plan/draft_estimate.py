@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: MEASURED_PARAMETERS. The slower of the times with and without repacked weights; a model has tensors of both kinds.
 BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
 MEASURED_PARAMETERS = 0.361e9
-#: The share of the peak bandwidth that llama.cpp reaches (0.55 to 0.75 was measured).
+#: The share of the bandwidth that llama.cpp reaches: 0.55 to 0.75 of the data sheet, 0.51 to 0.87 of what was measured.
 UTILIZATION = 0.65
 #: Seconds for which threads wait at barriers, for each core and drafted token. Measured with 128 cores.
 BARRIER_SECONDS = 0.001 / 128

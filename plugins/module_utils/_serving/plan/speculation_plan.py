@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._host.memory_channels import data_sheet_gbps_of_socket
+from ..._host.memory_speed import MEASURED
 from ..._models import draft_compatibility
 from ..._models.token_cost import TokenWork
 from ..options.speculation_kinds import SERVER_KINDS, sort_speculation_kinds
@@ -14,12 +15,12 @@ from . import cpu_assignment, draft_estimate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ..._host.host import Host
     from ..._models.model import Model
     from ..options.options import Options
-    from .draft_estimate import DraftEstimate
+    from .draft_estimate import ComputeResources, DraftEstimate
 
 
 class SpeculationPlan:
@@ -77,13 +78,11 @@ def plan_speculation(
     cpus = _choose_draft_cpus(options, host, busy) if options.draft_placement != "shared" else ()
     rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
     # Memory is on the nodes of the model's CPUs: a draft on another socket must not move the model's memory there.
-    resources = draft_estimate.count_cores_and_bandwidth(
-        top, rest or busy, cpu_assignment.choose_memory_nodes(options, host, rest or busy), options.bandwidth
+    resources = _count_resources(
+        options, host, rest or busy, cpu_assignment.choose_memory_nodes(options, host, rest or busy)
     )
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
-    draft_resources = (
-        draft_estimate.count_cores_and_bandwidth(top, cpus, near, options.bandwidth) if cpus else resources
-    )
+    draft_resources = _count_resources(options, host, cpus, near) if cpus else resources
     draft_work = (
         TokenWork.of_model(draft)
         if draft and options.drafting_kind not in draft_compatibility.HEAD_KINDS
@@ -91,14 +90,12 @@ def plan_speculation(
     )
     works = TokenWork.of_model(model, options.experts), draft_work
     # Without the draft, the model would compute on all CPUs, so the rate without a draft counts with all CPUs.
-    alone = draft_estimate.count_cores_and_bandwidth(
-        top, busy, cpu_assignment.choose_memory_nodes(options, host, busy), options.bandwidth
-    )
+    alone = _count_resources(options, host, busy, cpu_assignment.choose_memory_nodes(options, host, busy))
     estimate = draft_estimate.estimate_best_draft_length(
         *works, resources, draft_resources, resources_without_draft=alone
     )
     result.draft_max = options.draft_max or estimate.draft_max
-    if options.bandwidth is None and data_sheet_gbps_of_socket(top) is None:
+    if _measured_gbps(options, host, host.memory_speed.measured_by_node) is None and not data_sheet_gbps_of_socket(top):
         result.remarks.append(
             f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {resources.bandwidth / 1e9:.0f} GB/s "
             "are assumed to choose draft_max. Set bandwidth to the measured value."
@@ -121,6 +118,18 @@ def plan_speculation(
             *works, resources, draft_resources, result.draft_max
         )
     return result
+
+
+def _count_resources(options: Options, host: Host, cpus: Sequence[int], nodes: Sequence[int]) -> ComputeResources:
+    return draft_estimate.count_cores_and_bandwidth(host.topology, cpus, nodes, _measured_gbps(options, host, nodes))
+
+
+def _measured_gbps(options: Options, host: Host, nodes: Collection[int]) -> float | None:
+    """Return the GB/s that decoding reaches on some nodes: the option, or a share of what was measured; else None."""
+    if options.bandwidth is not None:
+        return float(options.bandwidth)
+    gbps, source = host.memory_speed.gbps_for(nodes)
+    return draft_estimate.UTILIZATION * gbps if source == MEASURED else None
 
 
 def _no_gain_message(draft: str, estimate: DraftEstimate, insists: bool) -> str:

@@ -3,7 +3,7 @@
 
 """Measures the read bandwidth of a host, of each node and of all together, and stores it for plans and checks.
 
-A core of each kind reads: the first CPU of each core. Nothing else may read memory meanwhile, so a measurement waits
+The first CPU of each core reads. Nothing else may read memory meanwhile, so a measurement waits
 until the CPUs are idle, and is refused where they stay busy. Page cache is dropped where the measured pages would
 otherwise come from another node.
 """
@@ -12,28 +12,28 @@ from __future__ import annotations
 
 import time
 
-from ..._errors import BadRequest, TuningError
-from ..._host.memory_channels import numbers_of_ccds
-from ..._host.memory_speed import load_memory_speed, nodes_with_channels, save_measured_speed
-from ..._io.store import Store
-from ..._kernel import partitions
-from ..._kernel.cpu_time import read_busy_and_stolen_seconds
-from ..._kernel.page_cache import drop_page_cache_of_nodes, read_available_bytes, read_reserve_bytes
-from ..._notation.cpulist import format_cpulist
-from ..._notation.sizes import format_bytes_short
-from .. import progress
-from .bandwidth import bytes_to_read_for_measurement, measure_bandwidth
+from .._errors import BadRequest, TuningError
+from .._host.memory_channels import numbers_of_ccds
+from .._host.memory_speed import load_memory_speed, nodes_with_channels, save_measured_speed
+from .._io.store import Store
+from .._kernel import partitions
+from .._kernel.cpu_time import read_busy_and_stolen_seconds
+from .._kernel.page_cache import drop_page_cache_of_nodes, read_available_bytes, read_reserve_bytes
+from .._notation.cpulist import format_cpulist
+from .._notation.sizes import format_bytes_short
+from . import progress
+from .memory.bandwidth import bytes_to_read_for_measurement, measure_bandwidth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ..._host.host import Host
-    from ..._host.memory_speed import MemorySpeed
-    from ..._host.topology import Topology
-    from ..target.measured_instance import MeasuredInstance
-    from .bandwidth import Bandwidth
+    from .._host.host import Host
+    from .._host.memory_speed import MemorySpeed
+    from .._host.topology import Topology
+    from .memory.bandwidth import Bandwidth
+    from .target.measured_instance import MeasuredInstance
 
 #: Seconds of one look at the CPUs, and of all waiting for idle CPUs.
 LOOK_SECONDS, WAIT_SECONDS = 1.0, 60.0

@@ -16,8 +16,9 @@ description:
     variable. P(sovereign.epyc.epyc_plan#role) and C(sovereign.epyc.site) can use this file without changes.
   - The planner of M(sovereign.epyc.llama_server) counts the memory, as for a recent build of llama.cpp. Instances get
     the available memory of each node, less 5 percent of the node. The memory of running instances counts as available.
-  - Chooses the longest context of 32768, 16384, 8192 or 4096 tokens for each slot that fits into memory, and then the
-    largest prompt cache of 64, 8, 2 or 0 GiB.
+  - Chooses slots, the context of each slot, prompt cache and speculation by O(use), the model and the free memory, up
+    to the context that the model was trained for. A choice with room for a prompt cache of one full slot is better than
+    a longer context without.
   - A single model gets the whole host, or an instance on each socket if the instances fit. Several models share the
     sockets, or else the nodes, or else the CCDs.
   - For a model that does not fit, the module fails with the needed and available memory, and with ways to fit.
@@ -30,11 +31,20 @@ options:
         the first file. A single model needs no list.
       - A model may also be a dictionary with C(model) and C(draft), paths or URLs of the model and its draft model;
         C(checksum) and C(draft_checksum), lists of C(sha256:HEX) for the files at a URL whose server states no
-        checksums; and C(context), the tokens of all slots together, and C(slots), as in
-        O(sovereign.epyc.llama_server#module:instances).
+        checksums; C(context), the tokens of all slots together, and C(slots), as in
+        O(sovereign.epyc.llama_server#module:instances); and C(use), the use of this model instead of O(use).
       - A draft that is estimated to gain nothing on this host is left out, with the reason.
     type: raw
     required: true
+  use:
+    description:
+      - The use of the models that state none. V(chat) is for some people at a time. V(coding) is for few agents with
+        long sessions. V(batch) is for many short requests that continue no others.
+      - A model of embeddings or of ranking is always for V(retrieval), which computes texts in batches. Another model
+        cannot be for V(retrieval), and is for V(chat) then.
+    type: str
+    choices: [chat, coding, batch, retrieval]
+    default: chat
   folder:
     description: The future folder on the host for model files at a URL.
     type: path
@@ -75,6 +85,13 @@ EXAMPLES = r"""
         draft: /srv/models/1B-Q4_K_M.gguf
         context: 32768
         slots: 2
+
+- name: Recommend for coding agents, and for the embeddings of their search
+  sovereign.epyc.epyc_recommend_info:
+    models:
+      - model: /srv/models/coder-Q4_K_M.gguf
+        use: coding
+      - /srv/models/embeddings-Q8_0.gguf
 """
 
 RETURN = r"""
@@ -99,6 +116,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.model_use import CHAT, USES
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend import Request, recommend
 
 TYPE_CHECKING = False
@@ -109,6 +127,7 @@ if TYPE_CHECKING:
 
 SPEC = dict(
     models=dict(type="raw", required=True),
+    use=dict(type="str", choices=list(USES), default=CHAT),
     folder=dict(type="path", default="/srv/models"),
     port=dict(type="int", default=8080),
     binary=dict(type="path"),
@@ -118,7 +137,7 @@ SPEC = dict(
 
 def recommend_variables(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the recommended variables as the module's result."""
-    request = Request(params["folder"], params["port"], params["binary"], params["timeout"])
+    request = Request(params["folder"], params["port"], params["binary"], params["timeout"], params["use"])
     return recommend(fs, params["models"], request)
 
 

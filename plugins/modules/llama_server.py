@@ -123,13 +123,33 @@ options:
             changes, because it reads the keys only at its start.
         type: path
       context:
-        description: The number of tokens in the context of all slots together.
+        description:
+          - The number of tokens in the context of all slots together. The default is 8192, or the product of
+            O(instances[].slots) and O(instances[].context_per_slot).
+          - With several slots, O(instances[].kv_unified) says whether a request may have all of these tokens, or its
+            part.
         type: int
-        default: 8192
+      context_per_slot:
+        description:
+          - The number of tokens that each request may have, its answer included, whatever the other requests have.
+            O(instances[].context) is O(instances[].slots) times this number, and is left out.
+          - Unless O(instances[].kv_unified=true), each slot has a KV cache of its own.
+        type: int
       slots:
         description: The number of requests that the server works on at the same time.
         type: int
         default: 1
+      kv_unified:
+        description:
+          - Whether all slots share one KV cache, so that a request may have the tokens of all of them. When the
+            requests at a time need more than O(instances[].context) together, the server ends all of them with an
+            error. With O(instances[].context_per_slot), each request is limited to that number, so that this cannot
+            happen.
+          - With V(false), O(instances[].context) is divided among the slots, and a longer request is refused.
+          - The default is V(true) for several slots that generate text, unless O(instances[].context_per_slot) is set,
+            the checkpoints of a model with sliding windows would need much more memory, or the model loses something by
+            it; a remark says which holds. Builds of llama.cpp of 2025 and ik_llama.cpp cannot share a KV cache.
+        type: bool
       cache_type_k:
         description: The type of the keys in the KV cache.
         type: str
@@ -337,10 +357,16 @@ options:
           ik_llama.cpp, which has O(instances[].repack_at_start).
         type: bool
       prompt_cache:
-        description: The largest size of the cache for prompts of earlier requests, as V(2GiB), which saves reading
-          these prompts again. V(0MiB) is no cache. Memory for the whole size must be available on O(instances[].nodes).
+        description:
+          - The largest size of the cache for prompts of earlier requests, as V(2GiB), which saves reading these prompts
+            again. V(0MiB) is no cache. Memory for the whole size must be available on O(instances[].nodes).
+          - A conversation whose state is larger than the whole cache is not kept. A remark says from how many tokens
+            on.
+          - By default, the cache holds at least a full slot, and where memory is free, the tokens of all slots twice or
+            8 GiB, whichever is more, up to an eighth of the memory of the nodes. With too little free memory it is
+            smaller. The prompt cache of an installed instance stays as it is while it serves that purpose, because a
+            change restarts the server.
         type: str
-        default: 8GiB
       slot_files:
         description:
           - The largest size on the disk, as V(40GiB), of the prompts that survive a restart. When the server stops, the

@@ -53,6 +53,9 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "models": (("--models-preset", VALUE),),
     "models_loaded": (("--models-max", VALUE),),
     "alias": (("--alias", VALUE),),
+    "kv_unified=True": (("--kv-unified",),),
+    "slot_limit": (("--kv-unified-per-slot", VALUE),),
+    "keep_idle_slots": (("--no-cache-idle-slots",), ()),
     "task=rerank": (("--reranking",),),
     "adapters": (("--lora-scaled", VALUE),),
     # With --threads-batch, batches do not use the CPU masks for decoding, so the same masks are passed for batches too.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 from ..._errors import BadRequest
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 WORKER_SECONDS = 10
 #: Options with the path of a file that is no model. The server is restarted when such a file changes.
 OTHER_FILES = ("chat_template", "suffix_corpus")
+#: The size of the prompt cache in MiB, in the command of an installed unit.
+INSTALLED_PROMPT_CACHE = re.compile(r"^ExecStart=.* --cache-ram (\d+)(?: |$)", re.MULTILINE)
 
 
 class LlamaEngine(Engine):
@@ -48,6 +51,8 @@ class LlamaEngine(Engine):
     def __init__(self) -> None:
         #: By path of a binary, the remarks of its trial in this run, in which it computed one token.
         self._token_remarks: dict[str, list[str]] = {}
+        #: By name of an installed instance, the size of its prompt cache in MiB.
+        self._installed_prompt_caches: dict[str, int] = {}
 
     def read_capabilities(self, host: Host, options: Options) -> Capabilities:
         return probe.probe_capabilities(options.binary, hardening.trial_sandbox_lines(options, []))
@@ -64,6 +69,12 @@ class LlamaEngine(Engine):
         if options.api_key_file:
             keys.read_api_keys(options.api_key_file)
 
+    def remember_installed_unit(self, name: str, text: str) -> None:
+        """Remember the prompt cache of an installed instance, because another default would restart its server."""
+        found = INSTALLED_PROMPT_CACHE.search(text)
+        if found:
+            self._installed_prompt_caches[name] = int(found.group(1))
+
     def plan_instance(
         self,
         host: Host,
@@ -79,7 +90,16 @@ class LlamaEngine(Engine):
         weights = [weight for weight in (model, draft, *more) if weight]
         free = read_free_memory_for_instance(host, options, weights, held, before)
         service = planner.plan_instance(
-            options, host, capabilities, model, draft, free, projector, files.adapters, more
+            options,
+            host,
+            capabilities,
+            model,
+            draft,
+            free,
+            projector,
+            files.adapters,
+            more,
+            self._installed_prompt_caches.get(options.name),
         )
         service.files.update(_read_size_and_time_of_other_files(options))
         return service

@@ -38,6 +38,8 @@ OPTION_OF_PARAMETER = {
     "numa": "memory",
     "load": "hugepages and lock",
     "draft_min": "draft_max",
+    "keep_idle_slots": "prompt_cache",
+    "slot_limit": "context_per_slot",
     "draft_threads_batch": "draft_threads",
     "rpc": "draft_placement",
     **dict.fromkeys(SAMPLING_PARAMETERS, "sampling"),
@@ -47,7 +49,8 @@ SET_BY_COLLECTION = ("metrics", "slots_endpoint", "reuse_port")
 NEVER_RESERVED = ("experts", "fit")
 #: Parameters whose flags are reserved only where the plan sets these parameters.
 RESERVED_WHEN_SET = (
-    *("rpc", "rpc_workers", "rpc_layers", "chat_template", "adapters", "slot_files", *SAMPLING_PARAMETERS),
+    *("rpc", "rpc_workers", "rpc_layers", "chat_template", "adapters", "slot_files", "keep_idle_slots"),
+    *SAMPLING_PARAMETERS,
 )
 SECRET = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd)\Z", re.IGNORECASE)
 READABLE_BY_ALL = (

@@ -30,29 +30,11 @@ NGRAM_PARAMETERS = ("ngram_lookup", "ngram_max", "ngram_min_hits")
 SAMPLING_PARAMETERS = tuple(sampling.RANGES)
 #: All parameters, in the order of the arguments.
 PARAMETERS = (
-    *("model", "models", "models_loaded", "alias", "host", "port", "context", "slots", "task", "pooling", "projector"),
-    *("adapters", "chat_template", "prompt_cache", "slot_files", "checkpoints", "threads", "threads_batch", "cpus"),
-    *(
-        "numa",
-        "load",
-        "repack",
-        "repack_at_start",
-        "flash_attention",
-        "cache_type_k",
-        "cache_type_v",
-        "batch",
-        "ubatch",
-    ),
-    *(
-        "experts",
-        "mla",
-        "attention_buffer",
-        "fused_moe",
-        *SAMPLING_PARAMETERS,
-        "rpc_workers",
-        "rpc_layers",
-        "speculation",
-    ),
+    *("model", "models", "models_loaded", "alias", "host", "port", "context", "slots", "kv_unified", "slot_limit"),
+    *("task", "pooling", "projector", "adapters", "chat_template", "prompt_cache", "keep_idle_slots", "slot_files"),
+    *("checkpoints", "threads", "threads_batch", "cpus"),
+    *("numa", "load", "repack", "repack_at_start", "flash_attention", "cache_type_k", "cache_type_v"),
+    *("batch", "ubatch", "experts", "mla", "attention_buffer", "fused_moe", *SAMPLING_PARAMETERS, "rpc_workers", "rpc_layers", "speculation"),
     *(*DRAFT_PARAMETERS, *NGRAM_PARAMETERS, "suffix_corpus", "metrics", "slots_endpoint"),
     *("reuse_port", "fit", "api_key_file", "extra"),
 )

@@ -73,7 +73,9 @@ def compute_save_timeout(service: InstancePlan) -> int:
     size = service.slot_bytes
     if not size:
         return 0
-    return int(SAVE_SECONDS + min(service.options.slot_files_bytes, service.options.slots * size.most) // SAVE_RATE)
+    options = service.options
+    most = options.slots * size.fixed + options.context * size.each
+    return int(SAVE_SECONDS + min(options.slot_files_bytes, most) // SAVE_RATE)
 
 
 def _hook_lines(service: InstancePlan, start_of_line: str, command: str, *arguments: object) -> list[str]:

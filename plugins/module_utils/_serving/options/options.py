@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._notation.sizes import UNITS, parse_bytes
-from . import adapters, router, rpc_endpoints, sampling, speculation_kinds, unit_settings
+from . import adapters, router, rpc_endpoints, sampling, slot_context, speculation_kinds, unit_settings
 from .option_table import COMMON_FIELDS, Field, OptionTable
 
 TYPE_CHECKING = False
@@ -46,8 +46,10 @@ FIELDS = {
     "chat_template": Field("path"),
     "task": Field("str", "completion", TASKS),
     "pooling": Field("str", None, POOLINGS),
-    "context": Field("int", 8192, low=1),
+    "context": Field("int", low=1),
+    "context_per_slot": Field("int", low=1),
     "slots": Field("int", 1, low=1),
+    "kv_unified": Field("bool"),
     "cache_type_k": Field("str", "f16", CACHE_TYPES),
     "cache_type_v": Field("str", "f16", CACHE_TYPES),
     "flash_attention": Field("str", None, ("on", "off", "auto")),
@@ -90,7 +92,7 @@ FIELDS = {
     "lock": Field("bool", False),
     "direct_io": Field("bool", False),
     "repack": Field("bool"),
-    "prompt_cache": Field("str", "8GiB"),
+    "prompt_cache": Field("str"),
     "slot_files": Field("str"),
     "checkpoints": Field("int", 32, low=0, high=1000),
     "bandwidth": Field("float", low=1, high=10000),
@@ -151,9 +153,11 @@ class Options(OptionTable):
         return bool(self.task == "completion")
 
     @property
-    def prompt_cache_mib(self) -> int:
-        """The size of the prompt cache in MiB; 0 for a server that generates no text."""
-        return parse_bytes(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.generates_text else 0
+    def prompt_cache_mib(self) -> int | None:
+        """The size of the prompt cache in MiB; None where the plan chooses it, 0 for a server that makes no text."""
+        if not self.generates_text:
+            return 0
+        return parse_bytes(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.prompt_cache else None
 
     @property
     def slot_files_bytes(self) -> int:
@@ -168,6 +172,7 @@ class Options(OptionTable):
     def validate(self) -> None:
         super().validate()
         _refuse_conflicting_options(self)
+        slot_context.set_context_of_slots(self)
 
 
 def options_refused_for_kinds(kinds: Sequence[str]) -> list[str]:
@@ -187,7 +192,7 @@ def _refuse_conflicting_options(options: Options) -> None:
         # systemd expands variables everywhere except in the path of the program.
         if "$" in (getattr(options, key) or ""):
             raise BadRequest(f"{key}: systemd runs no program with a $ in its path; rename the file.")
-    if parse_bytes(options.prompt_cache, "prompt_cache") % UNITS["MiB"]:
+    if options.prompt_cache and parse_bytes(options.prompt_cache, "prompt_cache") % UNITS["MiB"]:
         raise BadRequest(f"prompt_cache: '{options.prompt_cache}' is no whole number of MiB, in which a server counts.")
     _refuse_slot_files_without_effect(options)
     if options.uses_draft and not options.generates_text:

@@ -145,7 +145,6 @@ def require_enough_memory(
             count_pages_for_bytes(required.total, free.default_kb), free.default_kb, placement, free, subject
         )
         return
-    held = 0
     if options.hugepages == "hugetlbfs":
         kb = free.hugetlbfs_kb
         if kb is None:
@@ -156,8 +155,25 @@ def require_enough_memory(
         files = [(part, path) for model in staged for part, path in zip(model.parts, staged_paths(options, model))]
         pages = sum(count_pages_for_bytes(part.size, kb) for part, path in files if path not in free.staged)
         _require_huge_pages(pages, kb, placement, free, "the staged files")
-        held = sum(part.data_bytes for part, dummy in files)
-    require_ordinary_memory(required, placement, free, "The instance", held)
+    require_ordinary_memory(required, placement, free, "The instance", _count_staged_bytes(staged))
+
+
+def _count_staged_bytes(staged: Sequence[Model]) -> int:
+    return sum(part.data_bytes for model in staged for part in model.parts)
+
+
+def count_spare_bytes(
+    options: OptionTable, required: MemoryNeed, placement: Placement, free: FreeMemory, staged: Sequence[Model]
+) -> int:
+    """Return the bytes that the nodes have beyond the need of an instance; negative where they have too little.
+
+    With a pool of huge pages, they are bytes of the pool.
+    """
+    nodes, even = placement.nodes, placement.policy == "interleave"
+    if options.hugepages == "pool":
+        pages = free.count_free_huge_pages(nodes, free.default_kb, even)
+        return pages * free.default_kb * UNITS["KiB"] - required.total
+    return free.count_free_bytes(nodes, even) - (required.total - _count_staged_bytes(staged))
 
 
 def require_ordinary_memory(

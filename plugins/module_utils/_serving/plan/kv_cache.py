@@ -20,20 +20,24 @@ if TYPE_CHECKING:
 
 #: A cache has room for a multiple of this number of tokens.
 CELLS = 256
+#: Architectures for which the server keeps a cache of the whole context for each slot, even where slots share a cache.
+ARCHITECTURES_WITH_A_CACHE_FOR_EACH_SLOT = ("deepseek4",)
 
 
 class KvCache:
     """The size of a KV cache: ``bytes`` for all slots, and ``checkpoint``, the bytes of one checkpoint of one slot.
 
-    A checkpoint copies only sliding windows and states, because the server overwrites these. ``recurrent`` is True
-    where layers keep a state, and ``tokens`` is the number of tokens for which a slot has room.
+    A checkpoint copies only sliding windows and states, because the server overwrites these. ``full_slot`` are the
+    bytes of one slot with as many tokens as it has room for, which are ``tokens``. ``recurrent`` is True where layers
+    keep a state.
     """
 
-    __slots__ = ("bytes", "checkpoint", "recurrent", "tokens")
+    __slots__ = ("bytes", "checkpoint", "full_slot", "recurrent", "tokens")
 
-    def __init__(self, size: int, checkpoint: int, recurrent: bool, tokens: int) -> None:
+    def __init__(self, size: int, checkpoint: int, full_slot: int, recurrent: bool, tokens: int) -> None:
         self.bytes = size
         self.checkpoint = checkpoint
+        self.full_slot = full_slot
         self.recurrent = recurrent
         self.tokens = tokens
 
@@ -44,10 +48,11 @@ class CacheSettings:
     ``context`` is the number of tokens of all slots, ``batch`` the number of tokens in a batch. With ``windows``, a
     layer with a sliding window stores only its window. With ``compressed``, no values are stored where a model has
     compressed keys. With ``flat``, which means without flash attention, the values of all layers are as wide as those
-    of the widest layer. ``mla`` is the method by which ik_llama.cpp computes with compressed keys, 0 for none.
+    of the widest layer. ``mla`` is the method by which ik_llama.cpp computes with compressed keys, 0 for none. With
+    ``shared``, all slots share one cache, so that each of them has room for the whole context.
     """
 
-    __slots__ = ("batch", "compressed", "context", "flat", "key", "mla", "slots", "value", "windows")
+    __slots__ = ("batch", "compressed", "context", "flat", "key", "mla", "shared", "slots", "value", "windows")
 
     def __init__(
         self,
@@ -59,6 +64,7 @@ class CacheSettings:
         compressed: bool = True,
         flat: bool = False,
         mla: int = 0,
+        shared: bool = False,
     ) -> None:
         self.context = context
         self.slots = slots
@@ -68,23 +74,27 @@ class CacheSettings:
         self.compressed = compressed
         self.flat = flat
         self.mla = mla
+        self.shared = shared
 
     @property
     def slot_tokens(self) -> int:
         """The number of tokens for which a slot has room."""
-        return _round_up_to_cells(_round_up_to_cells(self.context) // self.slots)
+        return _round_up_to_cells(_round_up_to_cells(self.context) // (1 if self.shared else self.slots))
 
 
 def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
     """Return the size of the KV cache of a model; None where the header of the model states no layers and heads."""
     header = ModelLayers(model)
     if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
-        return KvCache(0, 0, False, sizes.slot_tokens)
+        return KvCache(0, 0, 0, False, sizes.slot_tokens)
     if not header.count or not header.has_known_key_and_value_widths:
         return None
     window = header.window_tokens if sizes.windows else 0
+    shared = sizes.shared and model.architecture not in ARCHITECTURES_WITH_A_CACHE_FOR_EACH_SLOT
+    # A shared cache has room for the windows of all slots, and for the tokens of one batch.
+    windows = window * (sizes.slots if shared else 1)
     narrow = (
-        min(sizes.slot_tokens, _round_up_to_cells(min(sizes.slot_tokens, window + sizes.batch)))
+        min(sizes.slot_tokens, _round_up_to_cells(min(sizes.slot_tokens, windows + sizes.batch)))
         if window
         else sizes.slot_tokens
     )
@@ -100,8 +110,9 @@ def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
         length, numbers = header.block_of_keys(layer)
         whole += _round_up_to_cells(-(-sizes.slot_tokens // length)) * numbers * sizes.key if length else 0
     state = header.state_numbers * STATE_NUMBER_BYTES
-    size = sizes.slots * (whole + windowed + state)
-    return KvCache(int(size), int(windowed + state), bool(state), sizes.slot_tokens)
+    size = (1 if shared else sizes.slots) * (whole + windowed) + sizes.slots * state
+    full_slot = int(whole + windowed + state)
+    return KvCache(int(size), int(windowed + state), full_slot, bool(state), sizes.slot_tokens)
 
 
 def _bytes_of_cell(header: ModelLayers, layer: int, sizes: CacheSettings, wide: int) -> float:

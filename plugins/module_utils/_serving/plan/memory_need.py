@@ -13,7 +13,8 @@ from __future__ import annotations
 from ..._models.draft_compatibility import MTP_LAYERS
 from ..._models.known_architectures import unknown_architecture_remark
 from ..._models.token_cost import DEFAULT_MLA, ModelLayers
-from ..._notation.sizes import UNITS
+from ..._notation.sizes import UNITS, format_bytes_short
+from ..options.slot_context import reason_against_shared_cache
 from .instance_plan import MemoryNeed
 from .kv_cache import CacheSettings, compute_kv_cache_size
 from .model_task import choose_batch_sizes
@@ -38,6 +39,8 @@ PICTURE_BYTES = 2 * UNITS["GiB"]
 #: given. A llama.cpp that has the second flag stores no values where a model has compressed keys.
 FULL_WINDOWS_FLAG, COMPRESSED_CACHE_FLAG = "--swa-full", "--spec-type"
 PROMPT_CACHE_FLAG, CHECKPOINTS_FLAG = "--cache-ram", "--ctx-checkpoints"
+#: How many times the memory of a divided context a KV cache that all slots share may need, to be the default.
+MOST_COST_OF_SHARING = 1.25
 
 
 def estimate_memory_need(
@@ -49,21 +52,25 @@ def estimate_memory_need(
     projector: Model | None = None,
     adapters: Sequence[Model] = (),
     mtp_layers_draft: bool = False,
+    shared: bool | None = None,
 ) -> tuple[MemoryNeed, MemoryNeed | None, list[str]]:
     """Return the memory need of an instance, the need of its draft process, and remarks on unknown parts.
 
     The second need is None unless the draft computes in its own process (``draft_is_separate``). ``mtp_layers_draft``
-    is True where the MTP layers of the model draft, and there is no draft model.
+    is True where the MTP layers of the model draft, and there is no draft model. ``shared`` says whether the slots
+    share one KV cache; by default it follows from the options, the server and this model. A prompt cache without a size
+    in the options counts nothing here.
     """
     remarks = []
     needs = []
     checkpoint = 0
     recurrent = False
     drafted = options.draft_cache_type_k or DEFAULT_CACHE_TYPE, options.draft_cache_type_v or DEFAULT_CACHE_TYPE
+    shared = shares_kv_cache(options, server, [model]) if shared is None else shared
     for member, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
         if member is None:
             continue
-        sizes = build_cache_settings(options, server, types, member)
+        sizes = build_cache_settings(options, server, types, member, shared)
         cache = compute_kv_cache_size(member, sizes)
         if cache is None:
             remarks.append(
@@ -98,7 +105,7 @@ def estimate_memory_need(
         whole.compute += PICTURE_BYTES
     whole.weights += sum(adapter.weight_bytes for adapter in adapters)
     if server.has_flag(PROMPT_CACHE_FLAG):
-        whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
+        whole.prompt_cache = (options.prompt_cache_mib or 0) * UNITS["MiB"]
     if server.has_flag(CHECKPOINTS_FLAG):
         # To speculate with a recurrent model, the server keeps one more checkpoint.
         checkpoints = options.checkpoints_per_slot + bool(recurrent and options.can_speculate)
@@ -111,10 +118,56 @@ def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
     return MemoryNeed.sum_of_needs(sorted(needs, key=lambda need: need.total, reverse=True)[:count])
 
 
+def shares_kv_cache(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> bool:
+    """Return whether the slots of an instance share one KV cache: as kv_unified says, else where it is of use.
+
+    An instance with context_per_slot divides the context by default, so that each request has its part for certain.
+    """
+    if options.slots == 1:
+        return False
+    if options.kv_unified is not None:
+        return bool(options.kv_unified)
+    return options.context_per_slot is None and not reason_to_divide_context(options, server, models)
+
+
+def reason_to_divide_context(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> str:
+    """Return why each slot gets its own part of the context by default; "" where all slots share one KV cache.
+
+    In a shared cache, the sliding windows of all slots have room for one slot, and each checkpoint may be that large.
+    """
+    reason = reason_against_shared_cache(options, server, models)
+    if reason:
+        return reason
+    divided, shared = (
+        sum(_estimate_cache_and_checkpoint_bytes(options, server, model, sharing) for model in models)
+        for sharing in (False, True)
+    )
+    if shared <= MOST_COST_OF_SHARING * divided:
+        return ""
+    return (
+        f"one KV cache for all of them would need {format_bytes_short(shared - divided)} more, mostly for the "
+        "checkpoints of sliding windows"
+    )
+
+
+def _estimate_cache_and_checkpoint_bytes(
+    options: Options, server: ServerCapabilities, model: Model, shared: bool
+) -> int:
+    types = options.cache_type_k, options.cache_type_v
+    cache = compute_kv_cache_size(model, build_cache_settings(options, server, types, model, shared))
+    if cache is None:
+        return 0
+    checkpoints = options.checkpoints_per_slot if server.has_flag(CHECKPOINTS_FLAG) else 0
+    return cache.bytes + checkpoints * options.slots * cache.checkpoint
+
+
 def build_cache_settings(
-    options: Options, server: ServerCapabilities, types: tuple[str, str], model: Model
+    options: Options, server: ServerCapabilities, types: tuple[str, str], model: Model, shared: bool
 ) -> CacheSettings:
-    """Return the settings of a server that decide the size of the KV cache with these types of keys and values."""
+    """Return the settings of a server that decide the size of the KV cache with these types of keys and values.
+
+    ``shared`` says whether the slots share one KV cache.
+    """
     batch, ubatch = choose_batch_sizes(options, model)
     batch = min(ubatch or UBATCH, batch or BATCH, options.context)
     return CacheSettings(
@@ -126,6 +179,7 @@ def build_cache_settings(
         compressed=server.engine != "llama.cpp" or server.has_flag(COMPRESSED_CACHE_FLAG),
         flat=options.flash_attention == "off",
         mla=0 if server.engine == "llama.cpp" else DEFAULT_MLA if options.mla is None else options.mla,
+        shared=shared,
     )
 
 

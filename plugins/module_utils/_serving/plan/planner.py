@@ -12,17 +12,17 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._models.serving_checks.engine_support import unreadable_type_reasons
-from ..._notation.sizes import format_bytes_short
+from ..._notation.sizes import UNITS, format_bytes_short
 from ..catalogue import LLAMA
 from ..options import router, rpc_endpoints
 from ..options.adapters import format_lora_scaled_value, validate_adapters
 from ..options.option_table import LOOPBACK
 from ..options.options import ENGINES, POLICIES_BY_THREAD
 from ..options.unit_names import api_key_path_in_unit, instance_unit_name
-from . import cpu_assignment, free_memory, rpc_workers, slot_files
+from . import cpu_assignment, free_memory, rpc_workers, slot_state
 from . import placement as placing
 from .instance_plan import InstancePlan, staged_paths
-from .memory_need import estimate_memory_need, sum_of_largest_needs
+from .memory_need import estimate_memory_need, shares_kv_cache, sum_of_largest_needs
 from .model_task import batch_remarks, choose_batch_sizes, task_refusal_reason
 from .speculation_plan import plan_speculation
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..options.options import Options
     from .default_choices import DefaultChoice
     from .free_memory import FreeMemory
-    from .instance_plan import MemoryNeed, Placement
+    from .instance_plan import MemoryNeed, Placement, SlotBytes
     from .placement import ServerCapabilities
     from .speculation_plan import SpeculationPlan
 
@@ -61,10 +61,12 @@ def plan_instance(
     projector: Model | None = None,
     adapters: Sequence[Model] = (),
     more_models: Sequence[Model] = (),
+    running_prompt_cache_mib: int | None = None,
 ) -> InstancePlan:
     """Return the plan of an instance; BadRequest when the instance is impossible on this host.
 
-    ``more_models`` are all models of a router but the first, which is ``model``.
+    ``more_models`` are all models of a router but the first, which is ``model``. ``running_prompt_cache_mib`` is the
+    prompt cache of the installed version of the instance, None without one.
     """
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
@@ -73,8 +75,12 @@ def plan_instance(
         for reason in unreadable_type_reasons(item, server.engine, options.binary):
             raise BadRequest(reason)
     _refuse_options_of_another_build(options, server)
+    slot_state.require_possible_sharing(options, server)
+    shared = shares_kv_cache(options, server, [model, *more_models])
     choices: list[DefaultChoice] = []
-    remarks = [
+    context_choices, remarks = slot_state.describe_context(options, server, [model, *more_models], shared)
+    choices += context_choices
+    remarks += [
         remark for item in (model, *more_models) for remark in _validate_model_and_draft(options, server, item, draft)
     ]
     validate_adapters(adapters, model)
@@ -99,9 +105,10 @@ def plan_instance(
         projector,
         adapters,
         mtp_layers_draft=bool(speculation.draft_max),
+        shared=shared,
     )
     if more_models:
-        each = [estimate_memory_need(options, server, item) for item in more_models]
+        each = [estimate_memory_need(options, server, item, shared=shared) for item in more_models]
         whole = sum_of_largest_needs(
             [whole, *(item for item, dummy, more in each)], router.max_models_in_memory(options)
         )
@@ -118,7 +125,7 @@ def plan_instance(
         *(rpc_workers.subtract_memory_on_workers(options, model, whole) if options.rpc_workers else []),
     ]
     rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
-    server_parameters = _build_server_parameters(options, model, drafts, speculation)
+    server_parameters = _build_server_parameters(options, model, drafts, speculation, shared)
     placement = placing.place_server_threads(
         options, host, server, nodes, policy, speculation, server_parameters, free, remarks
     )
@@ -128,6 +135,11 @@ def plan_instance(
     if rpc:
         free_memory.require_ordinary_memory(rpc.need, rpc.placement, free, "The process of the draft")
         free.reserve(rpc.need.total, rpc.placement.nodes)
+    slots = [slot_state.estimate_slot_bytes(options, server, item, shared, drafts) for item in (model, *more_models)]
+    largest_slot = max(slots, key=lambda slot: slot.most)
+    remarks += _add_prompt_cache(
+        options, host, server, largest_slot, whole, placement, free, staged, server_parameters, running_prompt_cache_mib
+    )
     free_memory.require_enough_memory(options, whole, placement, free, staged)
     _add_weight_loading_parameters(options, server_parameters, placement, staged, free, remarks)
     _add_environment(options, placement)
@@ -145,8 +157,8 @@ def plan_instance(
     plan.draft_left_out_reason = speculation.draft_left_out_reason
     plan.port_reuse = _choose_port_reuse(server)
     if options.slot_files:
-        plan.slot_bytes = slot_files.estimate_slot_bytes(options, server, model)
-        plan.remarks += slot_files.list_slot_file_remarks(options, plan.slot_bytes)
+        plan.slot_bytes = largest_slot
+        plan.remarks += slot_state.list_slot_file_remarks(options, largest_slot)
     return plan
 
 
@@ -225,7 +237,7 @@ def _choose_port_reuse(server: ServerCapabilities) -> str:
 
 
 def _build_server_parameters(
-    options: Options, model: Model, draft: Model | None, speculation: SpeculationPlan
+    options: Options, model: Model, draft: Model | None, speculation: SpeculationPlan, shared: bool
 ) -> dict[str, Any]:
     server_parameters: dict[str, Any] = {
         key: getattr(options, key) for key in (*PARAMETERS_NAMED_AS_OPTIONS, "cache_type_v")
@@ -249,7 +261,9 @@ def _build_server_parameters(
     server_parameters["batch"], server_parameters["ubatch"] = choose_batch_sizes(options, model)
     if not options.generates_text:
         server_parameters["task"] = options.task
-    server_parameters.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_per_slot)
+    server_parameters["checkpoints"] = options.checkpoints_per_slot
+    if shared:
+        server_parameters.update(kv_unified=True, slot_limit=options.context_per_slot)
     if options.slot_files:
         server_parameters["slot_files"] = LLAMA.state_folders(options.name)[0]
     if speculation.uses_ngrams:
@@ -265,6 +279,32 @@ def _build_server_parameters(
     if options.extra_arguments:
         server_parameters["extra"] = list(options.extra_arguments)
     return {key: value for key, value in server_parameters.items() if value is not None}
+
+
+def _add_prompt_cache(
+    options: Options,
+    host: Host,
+    server: ServerCapabilities,
+    slot: SlotBytes,
+    need: MemoryNeed,
+    placement: Placement,
+    free: FreeMemory,
+    staged: Sequence[Model],
+    server_parameters: dict[str, Any],
+    running_mib: int | None,
+) -> list[str]:
+    """Choose the prompt cache of an instance, add it to its need and its parameters, and return remarks."""
+    servers = router.max_models_in_memory(options) if options.models else 1
+    need.prompt_cache = 0
+    spare = free_memory.count_spare_bytes(options, need, placement, free, staged)
+    node_bytes = sum(node.bytes for node in host.topology.nodes if node.id in placement.nodes)
+    cache = slot_state.plan_prompt_cache(options, server, slot, need, node_bytes, spare, running_mib)
+    need.prompt_cache = servers * cache.bytes
+    server_parameters["prompt_cache"] = cache.bytes // UNITS["MiB"]
+    if server_parameters.get("kv_unified") and (options.slot_files or (cache.bytes and not cache.holds_full_slot)):
+        # A server copies idle slots into its prompt cache and clears them, even where the cache cannot hold them.
+        server_parameters["keep_idle_slots"] = True
+    return cache.remarks
 
 
 def _add_weight_loading_parameters(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the largest context and prompt cache with which instances fit into the free memory.
+"""Finds the best slots, context and prompt cache with which instances fit into the free memory.
 
 The planner of llama_server plans each instance as for a recent build of llama.cpp. No server is run.
 """
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._models.token_cost import TokenWork
-from ..._notation.sizes import format_bytes_short
+from ..._notation.sizes import UNITS, format_bytes_short, parse_bytes
 from ..options.options import ENGINES, Options
 from ..plan.free_memory import FreeMemory
-from ..plan.memory_need import estimate_memory_need
+from ..plan.memory_need import estimate_memory_need, shares_kv_cache
 from ..plan.planner import plan_instance
+from ..plan.slot_state import add_checkpoints, estimate_slot_bytes, round_up_cache_size
 from .engine_choice import engine_for_model
+from .model_use import CHAT, CORES_PER_SLOT, RETRIEVAL, USES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +28,12 @@ if TYPE_CHECKING:
     from ..._models.model import Model
     from ..plan.instance_plan import InstancePlan
     from .model_request import ModelRequest
+    from .model_use import ModelUse
 
-#: The contexts to try, in tokens of each slot, the best first. A CPU would take minutes to read a longer context.
-CONTEXTS = (32768, 16384, 8192, 4096)
-#: The sizes of the prompt cache to try, the best first. The server's default is 8 GiB. With many conversations, the
-#: server reads fewer prompts again if the cache is larger.
-PROMPT_CACHES = ("64GiB", "8GiB", "2GiB", "0MiB")
+#: The sizes of the prompt cache to try where the plan's own choice leaves too little to other instances.
+PROMPT_CACHES_GIB = (64, 32, 16, 8, 4, 2, 1)
+#: The context to propose for a model that does not fit with the requested one.
+SMALLEST_CONTEXT = 4096
 #: Types of weights, and the average bits of a weight.
 #: Source: tools/quantize/README.md of llama.cpp, Llama 3.1 8B.
 BITS = (
@@ -44,6 +46,7 @@ BITS = (
     ("IQ2_XXS", 2.4),
     ("IQ1_S", 2.0),
 )
+NO_PROMPT_CACHE = "0MiB"
 #: Values of ARCHITECTURE.pooling_type in a model file: of models that generate text, and of models that rank texts.
 NO_POOLING, RANK = 0, 4
 
@@ -67,33 +70,46 @@ class RecentServer:
 
 
 class Candidate:
-    """A candidate for an instance: ``fixed`` are all its options except for context and prompt cache.
+    """A candidate for an instance: ``fixed`` are its options except for slots, context and prompt cache.
 
-    ``levels`` are the pairs of context and prompt cache to try, the best pair first. ``level`` is the index of the
-    chosen pair.
+    ``levels`` are the pairs of slots and tokens of each slot to try, the best pair first, and ``level`` is the index of
+    the chosen pair. ``prompt_cache`` is the chosen size, None where the plan shall choose one.
     """
 
-    __slots__ = ("draft", "fixed", "level", "levels", "model")
+    __slots__ = ("draft", "fixed", "level", "levels", "model", "prompt_cache", "request", "task", "use")
 
     def __init__(self, request: ModelRequest, model: Model, draft: Model | None, fixed: Mapping[str, Any]) -> None:
         self.model = model
         self.draft = draft
-        task = task_option_of_model(model)
-        self.fixed = {"slots": request.slots or 1, **(task or {"speculation": "ngram"}), **fixed}
-        # Only a server that generates text has a prompt cache.
-        caches: Sequence[str | None] = (None,) if task else PROMPT_CACHES
-        self.levels = [(context, cache) for context in list_contexts_to_try(request, model) for cache in caches]
+        self.request = request
+        self.task = task_option_of_model(model)
+        self.use = choose_use(request, model)
+        self.fixed = {**(self.task or {"speculation": self.use.speculation}), **fixed}
+        self.levels: list[tuple[int, int]] = []
+        self.level = 0
+        self.prompt_cache: str | None = None
+        self.limit_slots(self.use.levels[0][0])
+
+    def limit_slots(self, most_slots: int) -> None:
+        """List the levels with at most this number of slots, unless the request has its own, and take the smallest."""
+        trained = self.model.header_number_of_architecture("context_length")
+        self.levels = self.use.levels_for_model(trained, self.request.slots, self.request.context, most_slots)
         self.level = len(self.levels) - 1
+        self.prompt_cache = None if self.task else NO_PROMPT_CACHE
 
     def llama_server_options(self, level: int | None = None) -> dict[str, Any]:
         """Return the options of the instance for the module llama_server, at the chosen level or at ``level``."""
-        context, cache = self.levels[self.level if level is None else level]
-        values = {"model": self.model.path, **self.fixed, "context": context}
+        slots, tokens = self.levels[self.level if level is None else level]
+        values = {"model": self.model.path, **self.fixed, "slots": slots}
         engine = engine_for_model(self.model)
         if engine != ENGINES[0]:
             values["engine"] = engine
-        if cache is not None:
-            values["prompt_cache"] = cache
+        if self.request.context or slots == 1:
+            values["context"] = self.request.context or tokens
+        else:
+            values["context_per_slot"] = tokens
+        if self.prompt_cache is not None:
+            values["prompt_cache"] = self.prompt_cache
         if self.draft:
             values.update(draft_model=self.draft.path, speculation="cascade")
         return values
@@ -104,8 +120,21 @@ class Candidate:
 
     @property
     def has_largest_context(self) -> bool:
-        """Whether the chosen level has the largest context of all levels."""
-        return self.levels[self.level][0] == self.levels[0][0]
+        """Whether the chosen level is the best of all levels."""
+        return self.levels[self.level] == self.levels[0]
+
+    @property
+    def keeps_prompts(self) -> bool:
+        """Whether the instance may have a prompt cache: it generates text, and its requests continue earlier ones."""
+        return not self.task and self.use.prompt_cache is None
+
+    def size_of_full_slot(self, level: int) -> str:
+        """Return the size of a prompt cache that holds one full slot at a level."""
+        options, server = self.parse_options(level), RecentServer(self.model)
+        need = estimate_memory_need(options, server, self.model, self.draft)[0]
+        shared = shares_kv_cache(options, server, [self.model])
+        slot = estimate_slot_bytes(options, server, self.model, shared, self.draft)
+        return _format_cache_size(round_up_cache_size(add_checkpoints(options, slot, need).most) // UNITS["MiB"])
 
     @property
     def bytes_per_token(self) -> float:
@@ -125,33 +154,88 @@ def task_option_of_model(model: Model) -> dict[str, str]:
     return {"task": "rerank" if pooling == RANK else "embedding"} if pooling != NO_POOLING else {}
 
 
-def list_contexts_to_try(request: ModelRequest, model: Model) -> list[int]:
-    """Return the contexts to try, in tokens of all slots, from the largest down, or only the requested context."""
-    if request.context:
-        return [request.context]
-    trained = model.header_number_of_architecture("context_length") or CONTEXTS[0]
-    slot_contexts = [context for context in CONTEXTS if context <= trained] or [trained]
-    return [context * (request.slots or 1) for context in slot_contexts]
+def choose_use(request: ModelRequest, model: Model) -> ModelUse:
+    """Return the use of a requested model; BadRequest where the model cannot be used so, or a draft has no effect."""
+    makes_text = not task_option_of_model(model)
+    if not makes_text and request.use not in (None, RETRIEVAL):
+        raise BadRequest(f"use {request.use}: {request.model} makes no text. Leave use out, or say {RETRIEVAL}.")
+    if makes_text and request.use == RETRIEVAL:
+        raise BadRequest(
+            f"use {RETRIEVAL}: the header of {request.model} states no pooling, as of a model that makes text. Take a "
+            "model of embeddings or of ranking, or another use."
+        )
+    name = request.use or (request.default_use if request.default_use != RETRIEVAL else CHAT)
+    use = USES[name if makes_text else RETRIEVAL]
+    if request.draft and makes_text and use.speculation == "none":
+        raise BadRequest(f"use {use.name} guesses no tokens, so that a draft has no effect. Leave draft out.")
+    return use
 
 
 def choose_best_levels_that_fit(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
     """Set each candidate to the best level with which all candidates fit on the host together, and return all plans.
 
-    Earlier candidates choose first. BadRequest from the planner where not even the smallest levels fit.
+    Earlier candidates choose first. A level with room for a prompt cache of one full slot is better than any without.
+    BadRequest from the planner where not even the smallest levels fit.
     """
+    cores = len(host.topology.cores) // len(candidates)
     for candidate in candidates:
-        candidate.level = len(candidate.levels) - 1
+        candidate.limit_slots(max(1, cores // CORES_PER_SLOT))
     services = _plan_candidates(host, free, candidates)
     for candidate in candidates:
-        last = candidate.level
-        for level in range(last):
-            candidate.level = level
-            try:
-                services = _plan_candidates(host, free, candidates)
-                break
-            except BadRequest:
-                candidate.level = last
+        services = _raise_level(host, free, candidates, candidate) or services
+    for candidate in candidates:
+        if candidate.keeps_prompts:
+            services = _enlarge_prompt_cache(host, free, candidates, candidate) or services
     return services
+
+
+def _raise_level(
+    host: Host, free: FreeMemory, candidates: Sequence[Candidate], candidate: Candidate
+) -> list[InstancePlan] | None:
+    """Set a candidate to its best level that fits, and return all plans; None where only the smallest one fits."""
+    smallest = candidate.level
+    for with_prompt_cache in (True, False) if candidate.keeps_prompts else (False,):
+        for level in range(len(candidate.levels)):
+            candidate.level = level
+            if not candidate.task:
+                candidate.prompt_cache = candidate.size_of_full_slot(level) if with_prompt_cache else NO_PROMPT_CACHE
+            services = _plan_candidates_that_fit(host, free, candidates)
+            if services:
+                return services
+    candidate.level = smallest
+    return None
+
+
+def _enlarge_prompt_cache(
+    host: Host, free: FreeMemory, candidates: Sequence[Candidate], candidate: Candidate
+) -> list[InstancePlan] | None:
+    """Give a candidate the largest useful prompt cache that fits, and return all plans; None where nothing changes."""
+    before = candidate.prompt_cache or NO_PROMPT_CACHE
+    least = parse_bytes(before, "prompt_cache")
+    for size in (None, *(f"{gib}GiB" for gib in PROMPT_CACHES_GIB if gib * UNITS["GiB"] > least)):
+        candidate.prompt_cache = size
+        services = _plan_candidates_that_fit(host, free, candidates)
+        if services:
+            candidate.prompt_cache = _format_cache_size(
+                services[candidates.index(candidate)].parameters["prompt_cache"]
+            )
+            return services
+    candidate.prompt_cache = before
+    return None
+
+
+def _format_cache_size(mib: int) -> str:
+    """Return a size in MiB as the option prompt_cache has it, such as "16GiB"."""
+    return f"{mib // 1024}GiB" if mib and not mib % 1024 else f"{mib}MiB"
+
+
+def _plan_candidates_that_fit(
+    host: Host, free: FreeMemory, candidates: Sequence[Candidate]
+) -> list[InstancePlan] | None:
+    try:
+        return _plan_candidates(host, free, candidates)
+    except BadRequest:
+        return None
 
 
 def _plan_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
@@ -180,7 +264,7 @@ def require_candidate_fits_on_host(host: Host, free: FreeMemory, candidate: Cand
     evenly = " evenly on its nodes" if len(nodes) > 1 else ""
     raise BadRequest(
         f"{candidate.model.path} does not fit on this host: it needs at least {format_bytes_short(whole.total)} "
-        f"({whole.format_parts_with_sizes()}) with a context of {candidate.levels[-1][0]}, and "
+        f"({whole.format_parts_with_sizes()}) with a context of {candidate.parse_options(-1).context}, and "
         f"{format_bytes_short(max(available, 0))} are available{evenly}. "
         f"{_ways_to_fit_message(available, whole.total, candidate, request)} Nothing is recommended."
     )
@@ -188,7 +272,7 @@ def require_candidate_fits_on_host(host: Host, free: FreeMemory, candidate: Cand
 
 def _ways_to_fit_message(available_bytes: int, total: int, candidate: Candidate, request: ModelRequest) -> str:
     ways = []
-    smallest = CONTEXTS[-1] * (request.slots or 1)
+    smallest = SMALLEST_CONTEXT * (request.slots or 1)
     if request.context and request.context > smallest:
         options = Options.parse(
             {"binary": "/usr/bin/llama-server", **candidate.llama_server_options(-1), "context": smallest}

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: The order in which the file of variables lists the options of an instance.
 OPTION_ORDER = (
-    *("name", "engine", "model", "draft_model", "task", "speculation", "context", "slots", "cpus", "hugepages"),
-    *("prompt_cache", "port"),
+    *("name", "engine", "model", "draft_model", "task", "speculation", "slots", "context", "context_per_slot", "cpus"),
+    *("hugepages", "prompt_cache", "port"),
 )
 
 
@@ -91,12 +91,14 @@ def build_instances_variable(
 
 def _reasons_by_option(candidate: Candidate, service: InstancePlan, left_out_draft_reason: str) -> dict[str, str]:
     need, place = service.need, service.placement
-    slots = candidate.fixed["slots"]
+    slots, tokens = candidate.levels[candidate.level]
     nodes = f"{'nodes' if len(place.nodes) > 1 else 'node'} {format_cpulist(place.nodes)}"
     lies = f"evenly on {nodes}" if place.policy == "interleave" else f"on {nodes}"
     threads = service.parameters["threads"]
     remarks = [remark for remark in service.remarks if remark != left_out_draft_reason]
-    smaller = "" if candidate.has_largest_context else " A longer one does not fit."
+    use = candidate.use
+    smaller = "" if candidate.has_largest_context else " More does not fit."
+    cache_cost = f"Costs {format_bytes_short(need.kv_cache)} of KV cache."
     return {
         "name": " ".join(
             [
@@ -115,13 +117,17 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, left_out_dra
         "on this host. Measure it. Costs its own weights and KV cache.",
         "task": "The file says that this model makes no text. Costs nothing.",
         "speculation": _speculation_reason(candidate, left_out_draft_reason),
-        "context": f"Tokens of all slots together.{smaller} Costs {format_bytes_short(need.kv_cache)} of KV cache.",
-        "slots": f"{format_count_with_noun(slots, 'request')} at a time; more share the context. Costs nothing.",
+        "slots": f"For use {use.name}: {use.slots_reason}. {format_count_with_noun(slots, 'request')} at a time; "
+        "others wait. Costs a context for each.",
+        "context": f"Tokens of all slots together, with answers.{smaller} {cache_cost}",
+        "context_per_slot": f"Tokens that each request may have, with its answer: {slots} times {tokens} in all."
+        f"{smaller} {cache_cost}",
         "cpus": "A part of the host that no other instance has. Costs the others these cores.",
         "hugepages": "The weights are read into huge pages. Costs a slower start than to map the file, and its memory "
         "is not shared with other instances.",
-        "prompt_cache": "Prompts of earlier requests that need not be read again. "
-        f"Costs up to {format_bytes_short(need.prompt_cache)} of memory.",
+        "prompt_cache": use.prompt_cache_reason
+        if use.prompt_cache
+        else f"{use.prompt_cache_reason} Costs up to {format_bytes_short(need.prompt_cache)} of memory.",
         "port": "On 127.0.0.1 only; set host and api_key_file to open it. Costs nothing.",
     }
 
@@ -130,5 +136,4 @@ def _speculation_reason(candidate: Candidate, left_out_draft_reason: str) -> str
     """Return the reason for the value of the option speculation, after the reason why a draft was left out."""
     if candidate.draft:
         return "Tokens are looked up in the text so far, else drafted. Costs little where a guess is wrong."
-    ngram_reason = "Tokens are looked up in the text so far, which costs next to nothing where it finds none."
-    return f"{left_out_draft_reason} {ngram_reason}".strip()
+    return f"{left_out_draft_reason} {candidate.use.speculation_reason}".strip()

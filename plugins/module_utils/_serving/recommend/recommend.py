@@ -29,6 +29,7 @@ from .engine_choice import list_engine_remarks
 from .host_sharing import assign_host_parts
 from .largest_fit import Candidate, choose_best_levels_that_fit, require_candidate_fits_on_host, task_option_of_model
 from .model_request import parse_model_requests
+from .model_use import CHAT
 from .variables_file import render_variables_file
 
 TYPE_CHECKING = False
@@ -59,18 +60,19 @@ class Request:
     """The options of a recommendation except for the models.
 
     ``folder`` is for model files from a URL, ``port`` is the first port of instances, ``binary`` is the llama-server,
-    and ``timeout`` is for how many seconds a file server may be silent.
+    ``timeout`` is for how many seconds a file server may be silent, and ``use`` is the use of models that state none.
     """
 
-    __slots__ = ("binary", "folder", "port", "timeout")
+    __slots__ = ("binary", "folder", "port", "timeout", "use")
 
-    def __init__(self, folder: str, port: int, binary: str | None, timeout: int) -> None:
+    def __init__(self, folder: str, port: int, binary: str | None, timeout: int, use: str = CHAT) -> None:
         if not folder.startswith("/"):
             raise BadRequest(f"folder is '{folder}'; say the whole path, beginning with /.")
         self.folder = folder
         self.port = port
         self.binary = binary
         self.timeout = timeout
+        self.use = use
 
 
 def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -> dict[str, Any]:
@@ -78,7 +80,7 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
 
     BadRequest for an invalid request, and, with numbers, for a model that is too large for this host.
     """
-    requested = [RequestedModel(model_request, request) for model_request in parse_model_requests(models)]
+    requested = [RequestedModel(model_request, request) for model_request in parse_model_requests(models, request.use)]
     _require_distinct_paths([file for item in requested for file in [*item.files, *item.draft_files]])
     host = host_variables.make_recommended_host(fs)
     installed = read_instance_unit_texts(root)

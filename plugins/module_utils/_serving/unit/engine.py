@@ -44,6 +44,13 @@ class Engine:
     def require_valid_files(self, options: Any, pending: Collection[str]) -> None:
         """Raise BadRequest for a file of an instance that cannot be used; files in ``pending`` may be missing."""
 
+    def remember_installed_unit(self, name: str, text: str) -> None:
+        """Remember what the installed unit of an instance says, before the instance is planned anew.
+
+        An engine that chooses values itself leaves them as they are where they still serve, because another value
+        would restart the server.
+        """
+
     def plan_instance(
         self, host: Host, options: Any, capabilities: Any, held: Sequence[HeldMemory], before: Sequence[InstancePlan]
     ) -> InstancePlan:

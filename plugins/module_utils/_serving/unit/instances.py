@@ -188,13 +188,14 @@ class Planner:
         """Return the knob of an instance; None without a unit on this host. BadRequest for an impossible instance."""
         engine = self.engine
         held = _list_memory_of_running(self._held, self._running)
+        text_before = self._installed.get(options.name)
+        engine.remember_installed_unit(options.name, text_before or "")
         service = plan_instance_among_others(
             engine, self.host, options, capabilities, held, self.services, self._staying
         )
         if not engine.has_unit_on_this_host(service):
             self.services.append(service)
             return None
-        text_before = self._installed.get(options.name)
         service.rate = start_limits.parse_read_rate_of_unit(text_before)
         arguments = engine.build_arguments(service, capabilities)
         loaded_files = _program_files_and_keys_time(engine, service, capabilities)

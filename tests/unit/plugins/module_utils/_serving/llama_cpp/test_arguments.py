@@ -92,7 +92,8 @@ def test_every_want_is_asked_of_every_server() -> None:
 
     How tokens are chosen, adapters, templates and several models are asked of the newest server by
     tests/service/test_llama_options.py, the cache of a draft by tests/service/test_llama_speculation.py, slot files by
-    tests/service/test_slot_files.py, and pooling by tests/service/test_tasks.py. What only ik_llama.cpp has is below.
+    tests/service/test_slot_files.py, pooling by tests/service/test_tasks.py, and a KV cache that slots share by
+    tests/service/test_context_of_slots.py. What only ik_llama.cpp has is below.
     """
     asked = {want for wants in ASKED["wants"].values() for want in wants}
     assert asked == set(PARAMETERS) - {
@@ -105,7 +106,7 @@ def test_every_want_is_asked_of_every_server() -> None:
         "draft_cache_type_k",
         "draft_cache_type_v",
         *("mla", "attention_buffer", "fused_moe", "suffix_corpus", "slot_files", "reuse_port"),
-        *("pooling", "fit"),
+        *("pooling", "fit", "kv_unified", "slot_limit", "keep_idle_slots"),
     }
 
 

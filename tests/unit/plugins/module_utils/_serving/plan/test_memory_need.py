@@ -63,7 +63,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Mod
 def test_buffers_of_a_real_server(models: dict[str, gguf_model.Model], told: tuple[Any, ...]) -> None:
     """A safe estimate: never too little, and not so much that an instance is refused for nothing."""
     name, context, slots, ubatch, flash = told
-    asked = options(context=context, slots=slots, ubatch=ubatch, flash_attention=flash)
+    asked = options(context=context, slots=slots, kv_unified=False, ubatch=ubatch, flash_attention=flash)
     found = (estimate_memory_need(asked, NEW, models[name])[0].compute - PROCESS_BYTES) / MIB
     assert FIGURES[told] <= found <= 4 * FIGURES[told]
 
@@ -71,7 +71,7 @@ def test_buffers_of_a_real_server(models: dict[str, gguf_model.Model], told: tup
 def test_what_an_instance_needs(tmp_path: Path) -> None:
     large = ggufs.written(tmp_path / "l.gguf", 40 * GIB)
     small = ggufs.written(tmp_path / "s.gguf", GIB)
-    alone, own, nothing = estimate_memory_need(options(context=16384), NEW, large)
+    alone, own, nothing = estimate_memory_need(options(context=16384, prompt_cache="8GiB"), NEW, large)
     assert (own, nothing) == (None, [])
     assert alone.weights == pytest.approx(40 * GIB, abs=4096) and alone.kv_cache == 5 * GIB
     both, own, dummy = estimate_memory_need(options(context=16384), NEW, large, small)
@@ -111,13 +111,14 @@ def test_adapters_are_weights(tmp_path: Path) -> None:
 
 def test_what_is_kept_of_earlier_requests(models: dict[str, gguf_model.Model]) -> None:
     """The server's own limits are counted whole, since it grows up to them and no further."""
-    found = estimate_memory_need(options(), NEW, models["gqa"])[0]
+    found = estimate_memory_need(options(prompt_cache="8GiB"), NEW, models["gqa"])[0]
     assert (found.prompt_cache, found.checkpoints) == (8 * GIB, 0)
+    assert estimate_memory_need(options(), NEW, models["gqa"])[0].prompt_cache == 0, "the plan chooses it"
     assert estimate_memory_need(options(prompt_cache="512MiB"), NEW, models["gqa"])[0].prompt_cache == 512 * MIB
     assert estimate_memory_need(options(prompt_cache="0MiB"), NEW, models["gqa"])[0].prompt_cache == 0
-    windows = estimate_memory_need(options(slots=2, speculation="ngram", context=16384), NEW, models["swa"])[0]
+    windows = estimate_memory_need(options(slots=2, speculation="ngram", context_per_slot=8192), NEW, models["swa"])[0]
     assert windows.checkpoints == 32 * 2 * 36 * MIB
-    few = estimate_memory_need(options(slots=2, context=16384, checkpoints=3), NEW, models["swa"])[0]
+    few = estimate_memory_need(options(slots=2, context_per_slot=8192, checkpoints=3), NEW, models["swa"])[0]
     assert few.checkpoints == 3 * 2 * 36 * MIB
     one = int(9.3515625 * MIB)
     assert estimate_memory_need(options(speculation="none"), NEW, models["hybrid"])[0].checkpoints == 32 * one
@@ -142,7 +143,8 @@ def test_a_server_without_these_caches_needs_none(models: dict[str, gguf_model.M
 def test_what_recorded_builds_keep(models: dict[str, gguf_model.Model]) -> None:
     for name in llama_servers.SERVERS:
         server = llama_servers.server(name)
-        found = {kind: estimate_memory_need(options(), server, models[kind])[0] for kind in ("swa", "mla")}
+        asked = options(prompt_cache="8GiB")
+        found = {kind: estimate_memory_need(asked, server, models[kind])[0] for kind in ("swa", "mla")}
         assert found["mla"].kv_cache == 18 * MIB and found["mla"].prompt_cache == 8 * GIB, name
         windows = server.engine == "llama.cpp"
         assert found["swa"].kv_cache // MIB == (68 if windows else 224), name

@@ -166,7 +166,7 @@ def test_the_process_of_a_draft_must_fit_on_its_nodes(models: Models) -> None:
     words = refused(host, models, free=full, **ELSEWHERE)
     assert words.startswith("The process of the draft needs ") and "nodes 1 have" in words
     assert "prompt_cache" not in words
-    beside = {**ELSEWHERE, "cpus": "1-3,8-11"}
+    beside = {**ELSEWHERE, "cpus": "1-3,8-11", "prompt_cache": "1GiB"}
     need = planned(host, models, **beside)
     assert need.rpc is not None and need.rpc.placement.nodes == need.placement.nodes == (0,)
     just = need.need.total + need.rpc.need.total
@@ -220,8 +220,8 @@ def test_a_draft_is_staged_too_unless_it_is_sent_away(host: Host, models: Models
 
 def test_too_little_memory(host: Host, models: Models) -> None:
     free = FreeMemory(dict.fromkeys(range(4), 5 * GB))
-    assert "The instance needs 50." in refused(host, models, free=free)
-    assert "The instance needs 42." in refused(host, models, free=free, prompt_cache="0MiB")
+    assert "The instance needs 50." in refused(host, models, free=free, prompt_cache="8GiB")
+    assert "The instance needs 42." in refused(host, models, free=free)
     assert "pages of 2 MiB on nodes 0-3, and 0 are free" in refused(host, models, free=free, hugepages="pool")
     never = FreeMemory(dict.fromkeys(range(4), 200 * GB), thp="never")
     assert "switched off (never)" in refused(host, models, free=never, hugepages="thp")
@@ -328,4 +328,4 @@ def test_fewer_experts_cost_quality(host: Host, models: Models) -> None:
 def test_a_context_beyond_the_training(host: Host, models: Models) -> None:
     free = FreeMemory(dict.fromkeys(range(4), 999 * GB))
     assert "more than the 131072 tokens" in planned(host, models, free=free, context=131073).remarks[0]
-    assert planned(host, models, free=free, context=262144, slots=2).remarks == []
+    assert planned(host, models, free=free, context_per_slot=131072, slots=2).remarks == []

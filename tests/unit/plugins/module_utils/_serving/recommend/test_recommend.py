@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.model_use import USES
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.recommendations import (
     GB,
@@ -34,6 +36,12 @@ def all_ports_free(monkeypatch: pytest.MonkeyPatch) -> None:
     free_all_ports(monkeypatch)
 
 
+def slots_and_tokens(instance: dict[str, Any]) -> tuple[int, int]:
+    """The slots of an instance, and the tokens of each."""
+    slots = instance["slots"]
+    return slots, instance.get("context_per_slot") or instance["context"] // slots
+
+
 @pytest.mark.parametrize("shape", MEMORY)
 @pytest.mark.parametrize("name", SIZES)
 def test_every_shape_and_model(models: dict[str, str], tmp_path: Path, shape: str, name: str) -> None:
@@ -47,8 +55,8 @@ def test_every_shape_and_model(models: dict[str, str], tmp_path: Path, shape: st
     )
     assert [one.need.to_dict() for one in services] == [one["need"] for one in result["services"].values()]
     assert services[0].need.weights // GIB == SIZES[name]
-    context = 16384 if (shape, name) == ("9354", "moe 671B") else 32768
-    assert [one["context"] for one in instances(result)] == [context] * len(services)
+    level = (1, 8192) if (shape, name) == ("9354", "moe 671B") else (4, 32768)
+    assert [slots_and_tokens(one) for one in instances(result)] == [level] * len(services)
     assert {one["speculation"] for one in instances(result)} == {"ngram"}
 
 
@@ -71,16 +79,20 @@ def test_without_huge_pages_a_file_is_on_both_sockets(models: dict[str, str], tm
 
 
 @pytest.mark.parametrize(
-    ("gib", "context", "cache"),
-    [(384, 32768, "64GiB"), (96, 32768, "8GiB"), (48, 16384, "2GiB"), (42, 4096, "0MiB")],
+    ("gib", "level", "cache"),
+    [(384, (4, 32768), "32GiB"), (96, (4, 32768), "11GiB"), (48, (1, 8192), "3GiB"), (42, (1, 4096), "512MiB")],
 )
-def test_little_memory_gets_less(models: dict[str, str], tmp_path: Path, gib: int, context: int, cache: str) -> None:
+def test_little_memory_gets_less(
+    models: dict[str, str], tmp_path: Path, gib: int, level: tuple[int, int], cache: str
+) -> None:
     fs = sized("9354", gib)
     result = recommended(fs, models["dense 70B"], tmp_path)
     (one,) = instances(result)
     planned_as_site_would(fs, result["variables"])
-    assert (one["context"], one["prompt_cache"]) == (context, cache)
-    assert ("A longer one does not fit." in result["text"]) == (context < 32768)
+    assert (slots_and_tokens(one), one["prompt_cache"]) == (level, cache)
+    assert ("More does not fit." in result["text"]) == (level != (4, 32768))
+    remark = "is not kept when another request takes its slot"
+    assert (remark in " ".join(result["text"].replace("# ", " ").split())) == (gib == 42)
 
 
 def test_a_context_that_is_asked_for_is_kept(models: dict[str, str], tmp_path: Path) -> None:
@@ -106,14 +118,75 @@ def test_nothing_would_make_it_fit(models: dict[str, str], tmp_path: Path) -> No
 
 def test_each_slot_has_its_share(models: dict[str, str], tmp_path: Path) -> None:
     (one,) = instances(recommended(sized("9754"), {"model": models["dense 8B"], "slots": 4}, tmp_path))
-    assert one["context"] == 4 * 32768
+    assert slots_and_tokens(one) == (4, 32768)
+    (one,) = instances(recommended(sized("9754"), {"model": models["dense 8B"], "slots": 6}, tmp_path))
+    assert slots_and_tokens(one) == (6, 32768)
 
 
 def test_what_was_trained_for_less(tmp_path: Path) -> None:
     path = tmp_path / "short.gguf"
     path.write_bytes(ggufs.gguf(ggufs.model(block_count=1, context_length=2048), ggufs.WEIGHTS, 1152))
     (one,) = instances(recommended(sized("9754"), str(path), tmp_path))
-    assert one["context"] == 2048
+    assert slots_and_tokens(one) == (4, 2048)
+
+
+# What a model is used for
+
+
+def test_the_use_chooses(models: dict[str, str], tmp_path: Path) -> None:
+    fs = sized("9754")
+    found = {}
+    for use in ("chat", "coding", "batch"):
+        result = recommended(fs, {"model": models["dense 70B"], "use": use}, tmp_path)
+        check_text(result["text"], result["variables"])
+        planned_as_site_would(fs, result["variables"])
+        (one,) = instances(result)
+        found[use] = (*slots_and_tokens(one), one["prompt_cache"], one["speculation"])
+        assert f"For use {use}: " in result["text"]
+    assert found == {
+        "chat": (4, 32768, "64GiB", "ngram"),
+        "coding": (2, 131072, "64GiB", "ngram"),
+        "batch": (16, 8192, "0MiB", "none"),
+    }
+    (one,) = instances(recommended(fs, models["dense 70B"], tmp_path, use="batch"))
+    assert slots_and_tokens(one) == (16, 8192)
+
+
+def test_a_model_of_embeddings_is_for_retrieval(models: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "vectors.gguf"
+    numbers = {"block_count": 1, "context_length": 2048, "embedding_length": 256, "pooling_type": 1}
+    path.write_bytes(ggufs.gguf(ggufs.model(architecture="qwen3", **numbers), ggufs.WEIGHTS, 1152))
+    fs = sized("two 7543")
+    result = recommended(fs, [models["dense 70B"], str(path)], tmp_path, use="coding")
+    coder, vectors = instances(result)
+    assert (coder["slots"], slots_and_tokens(vectors)) == (2, (4, 2048))
+    assert refused(fs, {"model": str(path), "use": "chat"}, tmp_path).startswith("use chat: ")
+    said = refused(fs, {"model": models["dense 8B"], "use": "retrieval"}, tmp_path)
+    assert "states no pooling, as of a model that makes text" in said
+    (one,) = instances(recommended(sized("9754"), models["dense 8B"], tmp_path, use="retrieval"))
+    assert slots_and_tokens(one) == (4, 32768), "all models of a play have that use, and this one makes text"
+
+
+def test_uses_that_are_refused(models: dict[str, str], tmp_path: Path) -> None:
+    said = refused(sized("9754"), {"model": models["dense 8B"], "use": "poetry"}, tmp_path)
+    assert said == "models: use is 'poetry'; say one of chat, coding, batch, retrieval."
+    asked = {"model": models["dense 70B"], "draft": models["dense 8B"], "use": "batch"}
+    assert "use batch guesses no tokens, so that a draft has no effect." in refused(sized("9754"), asked, tmp_path)
+
+
+def test_few_cores_get_few_slots() -> None:
+    """A slot for two cores."""
+    levels = USES["batch"].levels_for_model(131072, None, None, most_slots=2)
+    assert levels == [(2, 8192), (2, 4096), (1, 4096)]
+    assert USES["coding"].levels_for_model(None, None, 65536, most_slots=8) == [(2, 32768)]
+
+
+def test_a_prompt_cache_leaves_room_for_the_next_model(models: dict[str, str], tmp_path: Path) -> None:
+    """Two models on one node: the first one's prompt cache could have all that the second one needs."""
+    fs = sized("9354", 60)
+    result = recommended(fs, [models["dense 32B"], models["moe 30B-A3B"]], tmp_path)
+    planned_as_site_would(fs, result["variables"])
+    assert len(instances(result)) == 2
 
 
 # Drafts and other kinds of models

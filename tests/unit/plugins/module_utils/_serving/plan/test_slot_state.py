@@ -21,7 +21,7 @@ LEAST = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/m.gguf", 
 def test_a_saved_prompt_is_as_large_as_its_part_of_the_cache(host: Host, models: Models) -> None:
     plain = planned(host, models, speculation="none", context=8192, slots=2)
     assert plain.slot_bytes is None and "slot_files" not in plain.parameters
-    found = planned(host, models, speculation="none", context=8192, slots=2, slot_files="900GiB")
+    found = planned(host, models, speculation="none", context_per_slot=4096, slots=2, slot_files="900GiB")
     assert found.parameters["slot_files"] == "/var/lib/llama-chat"
     size = found.slot_bytes
     assert size and size.tokens == 4096 and size.fixed == 0
@@ -30,7 +30,7 @@ def test_a_saved_prompt_is_as_large_as_its_part_of_the_cache(host: Host, models:
 
 
 def test_remarks(host: Host, models: Models) -> None:
-    found = planned(host, models, speculation="none", context=8192, slots=2, slot_files="1MiB")
+    found = planned(host, models, speculation="none", context_per_slot=4096, slots=2, slot_files="1MiB")
     remarks = [remark for remark in found.remarks if remark.startswith("slot_files")]
     assert found.slot_bytes
     tokens = (1 << 20) // found.slot_bytes.each

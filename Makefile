@@ -112,6 +112,9 @@ bench-rows: setup  ## Show where the weights lie with each memory option, on fou
 bench-draft: setup  ## Show how long a draft should be, by temperature with a real model, by size and host as computed
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/draft.py
 
+bench-prediction: setup  ## Hold predicted decode rates against those that others published for EPYC servers; seconds
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/prediction.py
+
 bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/driver.py $(ARGS)
 
@@ -147,5 +150,5 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule
-.PHONY: bench bench-report bench-fleet bench-llama bench-measuring bench-gateway bench-rows bench-draft bench-driver coverage mutants examples
+.PHONY: bench bench-report bench-fleet bench-llama bench-measuring bench-gateway bench-rows bench-draft bench-driver bench-prediction coverage mutants examples
 .PHONY: docs release record pictures bench-lab clean

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._models.model import Model
+    from ..._models.model_shape import ModelShape
     from ..options.option_table import OptionTable
     from .default_choices import DefaultChoice
 
@@ -160,7 +161,7 @@ class InstancePlan:
 
     __slots__ = (
         *("default_choices", "details", "draft_left_out_reason", "expect", "files", "mapped", "need", "options"),
-        *("parameters", "placement", "port_reuse", "rate", "remarks", "rpc", "slot_bytes", "staged", "unit"),
+        *("parameters", "placement", "port_reuse", "rate", "remarks", "rpc", "shape", "slot_bytes", "staged", "unit"),
     )
 
     def __init__(
@@ -203,6 +204,8 @@ class InstancePlan:
         self.details: dict[str, Any] = {}
         self.default_choices = list(default_choices)
         self.remarks = list(dict.fromkeys([*remarks, *(choice.to_remark() for choice in default_choices)]))
+        #: The shape of the model, from which its decode rate is predicted; None for an engine without GGUF files.
+        self.shape: ModelShape | None = None
         #: The size of a saved prompt; None for an instance that saves none.
         self.slot_bytes: SlotBytes | None = None
         #: Why the requested draft is left out; empty where no draft was left out.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
+from ..._models.model_shape import shape_of_model
 from ..._models.serving_checks.engine_support import unreadable_type_reasons
 from ..._notation.sizes import UNITS, format_bytes_short
 from ..catalogue import LLAMA
@@ -156,6 +157,7 @@ def plan_instance(
     plan = InstancePlan(options, placement, whole, server_parameters, rpc, read, staged, expect, remarks, choices)
     plan.draft_left_out_reason = speculation.draft_left_out_reason
     plan.port_reuse = _choose_port_reuse(server)
+    plan.shape = shape_of_model(model, options.experts)
     if options.slot_files:
         plan.slot_bytes = largest_slot
         plan.remarks += slot_state.list_slot_file_remarks(options, largest_slot)

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The part of a decoding step that no memory bandwidth shortens: operations with their barriers, and computing.
+
+A step is a graph of operations, and after each of them all threads wait for the slowest. So a model with few active
+parameters is as fast as its operations are. Each constant has a reason or a public measurement of its own; none is
+fitted to the decode rates that ``make bench-prediction`` compares with predictions.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..._models.model_shape import ModelShape
+
+#: Barriers of one layer, counted in the graphs of llama.cpp (src/models and src/llama-graph.cpp, build 11434). A matrix
+#: product has two barriers, because its input is quantized first. A dense layer has 7 matrix products (14), 2 norms
+#: with scale (4), 2 rotations, 2 writes of the cache, attention (2), the gate of its feed-forward part (1), and 2 sums.
+DENSE_LAYER = 27
+#: Adds norms of queries and keys (4), and the router: its product (2), softmax, sorting, weights (5), the product with
+#: the weights (1), and the sum of 8 experts (8). Its three expert products take the place of those of a dense layer.
+MIXTURE_LAYER = 48
+#: Compressed keys (MLA) add 9 barriers to the attention; such models also have a shared expert (8) and choose groups.
+COMPRESSED_KEYS = 22
+#: A profile of a hybrid on a 9655 counted 5,400 barriers in each token of 48 layers (epyc-root, September 2026).
+RECURRENT_LAYER = 112
+#: Microseconds of a barrier: 1.9 with 48 threads and 3.2 with 96 were measured on a 9655 (epyc-root, September 2026).
+#: Threads pass one cache line on, so the time grows with their number.
+BARRIER_US, BARRIER_US_PER_THREAD = 0.6, 0.027
+#: Microseconds of an operation beside its barrier: the vector of a token, 8 KiB or 128 cache lines, comes from the
+#: caches of other CCDs at about 100 ns for each 8 lines in flight (1.6), and each thread finds its part of it (0.4).
+OPERATION_US = 2.0
+#: The same for the operations of a hybrid, which have many small loops over a state: 70 of 99 ms in the same profile.
+RECURRENT_OPERATION_US = 11.0
+#: A cache line from the other socket takes 2.2 times as long as from another CCD (anandtech.com 16529, two 7763). Half
+#: of the lines come from there.
+OVER_SOCKETS = (1 + 2.2) / 2
+#: The number of tokens in a batch, and the milliseconds in which one Zen 4 core computes the batch with a model of
+#: MEASURED_PARAMETERS. The slower of the times with and without repacked weights; a model has tensors of both kinds.
+BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
+MEASURED_PARAMETERS = 0.361e9
+#: The computing speed of a core as a multiple of a Zen 4 core, by CPU family and range of models. Zen 3 and older have
+#: no AVX-512 and no VNNI; Zen 5 has full-width vector units and a higher clock.
+CORE_SPEEDS = ((23, 0x00, 0xFF, 0.7), (25, 0x00, 0x0F, 0.8), (25, 0x10, 0xFF, 1.0), (26, 0x00, 0xFF, 1.3))
+#: Weights of 16 bits are converted and multiplied, 16 at a time, without unpacking blocks and scales.
+SPEED_OF_16_BITS = 3.0
+#: Types whose weights are looked up in tables, a few at a time.
+TABLE_TYPES, SPEED_OF_TABLES = ("IQ1", "IQ2", "IQ3"), 0.5
+
+
+class Processor:
+    """The threads that decode: their number, their cores, the sockets of these, and the speed of one core.
+
+    ``core_speed`` is a multiple of the speed of a Zen 4 core. ``reads_far_memory`` is True where threads read weights
+    that are on another socket.
+    """
+
+    __slots__ = ("core_speed", "cores", "reads_far_memory", "sockets", "threads")
+
+    def __init__(
+        self,
+        threads: int,
+        cores: int | None = None,
+        sockets: int = 1,
+        core_speed: float = 1.0,
+        reads_far_memory: bool | None = None,
+    ) -> None:
+        self.threads = max(1, threads)
+        self.cores = max(1, min(cores or threads, self.threads))
+        self.sockets = sockets
+        self.core_speed = core_speed
+        self.reads_far_memory = sockets > 1 if reads_far_memory is None else reads_far_memory
+
+
+def find_core_speed(family: int, model_number: int) -> float:
+    """Return the computing speed of a core as a multiple of a Zen 4 core; 1 for an unknown CPU."""
+    for known, low, high, speed in CORE_SPEEDS:
+        if family == known and low <= model_number <= high:
+            return speed
+    return 1.0
+
+
+def count_barriers(shape: ModelShape) -> int:
+    """Return the number of barriers in the step of a model."""
+    if shape.is_recurrent:
+        return shape.layers * RECURRENT_LAYER
+    layer = MIXTURE_LAYER if shape.is_mixture else DENSE_LAYER
+    return shape.layers * (layer + (COMPRESSED_KEYS if shape.has_compressed_keys else 0))
+
+
+def estimate_operations_ms(shape: ModelShape, processor: Processor) -> float:
+    """Return the milliseconds of all operations and barriers of a step, without multiplying weights."""
+    barrier = BARRIER_US + BARRIER_US_PER_THREAD * processor.threads if processor.threads > 1 else 0.0
+    operation = RECURRENT_OPERATION_US if shape.is_recurrent else OPERATION_US
+    far = OVER_SOCKETS if processor.sockets > 1 else 1.0
+    return count_barriers(shape) * (barrier + operation) * far / 1000
+
+
+def estimate_computing_ms(shape: ModelShape, processor: Processor, streams: int = 1) -> float:
+    """Return the milliseconds in which the cores multiply the weights of a step with one token of each stream."""
+    speed = processor.cores * processor.core_speed
+    if shape.quantization.upper().startswith(("F16", "BF16", "F32")):
+        speed *= SPEED_OF_16_BITS
+    elif shape.quantization.upper().startswith(TABLE_TYPES):
+        speed *= SPEED_OF_TABLES
+    return one_core_batch_milliseconds(streams) * shape.active_parameters / MEASURED_PARAMETERS / speed
+
+
+def one_core_batch_milliseconds(tokens: int) -> float:
+    """Return the milliseconds in which one core computes a batch of tokens, interpolated between measured sizes."""
+    if tokens >= BATCH_COST[-1][0]:
+        return BATCH_COST[-1][1] * tokens / BATCH_COST[-1][0]
+    for (low, first), (high, second) in zip(BATCH_COST, BATCH_COST[1:]):
+        if low <= tokens <= high:
+            return first + (second - first) * (tokens - low) / (high - low)
+    return BATCH_COST[0][1]

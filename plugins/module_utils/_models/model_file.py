@@ -15,8 +15,7 @@ from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole_number
 from .._notation.shape import ANY
 from .._notation.sizes import parse_bytes
-from .file_request import CHECKSUM_FROM_SERVER, build_headers_and_remove_token_file
-from .owner_and_mode import OwnerAndMode
+from .file_request import CHECKSUM_FROM_SERVER, OwnerAndMode, build_headers_and_remove_token_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 #: The share of a mixture's active parameters that are in routed experts, where an entry does not state its experts.
 #: It is 0.55 for Qwen3-30B-A3B (8 experts of 4.7 million parameters in each of 48 layers) and for DeepSeek-V3.
 USUAL_SHARE_IN_EXPERTS = 0.55
+#: Architectures whose layers are joined by several parallel streams (hyper-connections), which takes many operations.
+HYPER_CONNECTIONS = ("deepseek4", "qwen4exp")
+#: Architectures with compressed keys that store them as llama.cpp's other attention layers do.
+MORE_COMPRESSED_KEYS = ("deepseek32",)
 #: The context in tokens over which the mean KV cache of a token is taken, because some layers see only a window.
 TYPICAL_CONTEXT = 8192
 #: A model that computes a token with less than this share of its parameters is a mixture of experts.
@@ -87,7 +91,12 @@ class ModelShape:
     @property
     def has_compressed_keys(self) -> bool:
         """Whether the attention computes with compressed keys (MLA)."""
-        return self.architecture in MLA_ARCHITECTURES
+        return self.architecture in (*MLA_ARCHITECTURES, *MORE_COMPRESSED_KEYS)
+
+    @property
+    def has_hyper_connections(self) -> bool:
+        """Whether several parallel streams join the layers."""
+        return self.architecture in HYPER_CONNECTIONS
 
     def bytes_read_by_streams(self, streams: int) -> float:
         """Return the bytes of weights that one step reads for some streams, each of which chooses its own experts."""

@@ -23,16 +23,24 @@ DENSE_LAYER = 27
 MIXTURE_LAYER = 48
 #: Compressed keys (MLA) add 9 barriers to the attention; such models also have a shared expert (8) and choose groups.
 COMPRESSED_KEYS = 22
-#: A profile of a hybrid on a 9655 counted 5,400 barriers in each token of 48 layers (epyc-root, September 2026).
-RECURRENT_LAYER = 112
+#: A layer with a state (Qwen3-Next and later) has 23 barriers in place of the 18 of attention: 3 products (6), the
+#: convolution with the copy of its state (4), norms and gates (8), and the rule of the state with its copies (5). Such
+#: mixtures also have a shared expert (10).
+RECURRENT_LAYER = 15
+#: A profile of Qwen3.8-Flash-Next on a 9655 counted 5,410 barriers in each token of 48 layers, which four streams join
+#: (epyc-root, cpu-decode-roofline-program, September 2026).
+HYPER_LAYER = 112
 #: Microseconds of a barrier: 1.9 with 48 threads and 3.2 with 96 were measured on a 9655 (epyc-root, September 2026).
 #: Threads pass one cache line on, so the time grows with their number.
 BARRIER_US, BARRIER_US_PER_THREAD = 0.6, 0.027
 #: Microseconds of an operation beside its barrier: the vector of a token, 8 KiB or 128 cache lines, comes from the
 #: caches of other CCDs at about 100 ns for each 8 lines in flight (1.6), and each thread finds its part of it (0.4).
 OPERATION_US = 2.0
-#: The same for the operations of a hybrid, which have many small loops over a state: 70 of 99 ms in the same profile.
-RECURRENT_OPERATION_US = 11.0
+#: The same for models with a state, whose operations are loops over all heads. In the same profile, 3,468 operations
+#: without weights took 33.4 ms. Without 9.3 ms for a table that others do not have, and the barriers, this is 5.
+RECURRENT_OPERATION_US = 5.0
+#: The same for models with hyper-connections: 70 of the 97 ms of the same profile are above the time for memory.
+HYPER_OPERATION_US = 11.0
 #: A cache line from the other socket takes 2.2 times as long as from another CCD (anandtech.com 16529, two 7763). Half
 #: of the lines come from there.
 OVER_SOCKETS = (1 + 2.2) / 2
@@ -83,16 +91,20 @@ def find_core_speed(family: int, model_number: int) -> float:
 
 def count_barriers(shape: ModelShape) -> int:
     """Return the number of barriers in the step of a model."""
-    if shape.is_recurrent:
-        return shape.layers * RECURRENT_LAYER
+    if shape.has_hyper_connections:
+        return shape.layers * HYPER_LAYER
     layer = MIXTURE_LAYER if shape.is_mixture else DENSE_LAYER
-    return shape.layers * (layer + (COMPRESSED_KEYS if shape.has_compressed_keys else 0))
+    layer += COMPRESSED_KEYS if shape.has_compressed_keys else 0
+    return shape.layers * (layer + (RECURRENT_LAYER if shape.is_recurrent else 0))
 
 
 def estimate_operations_ms(shape: ModelShape, processor: Processor) -> float:
     """Return the milliseconds of all operations and barriers of a step, without multiplying weights."""
     barrier = BARRIER_US + BARRIER_US_PER_THREAD * processor.threads if processor.threads > 1 else 0.0
-    operation = RECURRENT_OPERATION_US if shape.is_recurrent else OPERATION_US
+    if shape.has_hyper_connections:
+        operation = HYPER_OPERATION_US
+    else:
+        operation = RECURRENT_OPERATION_US if shape.is_recurrent else OPERATION_US
     far = OVER_SOCKETS if processor.sockets > 1 else 1.0
     return count_barriers(shape) * (barrier + operation) * far / 1000
 

@@ -79,7 +79,15 @@ def test_the_speed_of_a_core(family: int, model_number: int, speed: float) -> No
 
 @pytest.mark.parametrize(
     ("architecture", "share", "barriers"),
-    [("llama", 0.0, 27), ("qwen3moe", 1 / 16, 48), ("deepseek2", 1 / 32, 70), ("qwen3next", 1 / 50, 112)],
+    [
+        ("llama", 0.0, 27),
+        ("qwen3moe", 1 / 16, 48),
+        ("deepseek2", 1 / 32, 70),
+        ("deepseek32", 1 / 32, 70),
+        ("qwen3next", 1 / 50, 63),
+        ("qwen35", 0.0, 42),
+        ("deepseek4", 1 / 40, 112),
+    ],
 )
 def test_the_barriers_of_a_layer(architecture: str, share: float, barriers: int) -> None:
     assert step_floor.count_barriers(ModelShape("s", "", architecture, 2, 1, 1, 1, 1, 0, 0, share)) == barriers

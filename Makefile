@@ -113,7 +113,7 @@ bench-draft: setup  ## Show how long a draft should be, by temperature with a re
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/draft.py
 
 bench-prediction: setup  ## Hold predicted decode rates against those that others published for EPYC servers; seconds
-	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/prediction.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/prediction.py
 
 bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/driver.py $(ARGS)

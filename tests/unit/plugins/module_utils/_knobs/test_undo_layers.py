@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REPAIRS, TRIAL, Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import MEMORY_SPEED, REPAIRS, TRIAL, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import LAYERS, validate_layer_names
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
@@ -114,8 +114,12 @@ def test_a_check_says_the_same_and_writes_nothing(machine: Machine) -> None:
 def test_the_last_run_holds_no_more_and_repairs_of_other_layers_stay_counted(machine: Machine) -> None:
     machine.store.save_document(LAST_RUN, {})
     machine.store.save_document(REPAIRS, {"most": 2, "repairs": {}})
+    machine.store.save_document(MEMORY_SPEED, {})
     machine.undo("irq")
-    assert (machine.store.has_file(LAST_RUN), machine.store.has_file(REPAIRS)) == (False, True)
+    kept = [machine.store.has_file(name) for name in (LAST_RUN, REPAIRS, MEMORY_SPEED)]
+    assert kept == [False, True, True]
+    machine.undo()
+    assert not any(machine.store.has_file(name) for name in (REPAIRS, MEMORY_SPEED))
 
 
 def test_a_layer_whose_settings_were_as_asked_leaves_the_record_of_the_others(machine: Machine) -> None:

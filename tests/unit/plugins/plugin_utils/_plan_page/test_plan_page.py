@@ -103,3 +103,13 @@ def test_control_characters_are_escaped_on_the_page() -> None:
     assert "evil\\u202e&lt;b&gt;" in page and "Note: a\\nb" in page
     assert "first\\u202e\nsecond</pre>" in page
     assert all(char.isprintable() or char == "\n" for char in page)
+
+
+def test_faults_of_the_memory_stand_above_the_map() -> None:
+    slow, good = plans.result("9354"), plans.result("9354")
+    slow["map"]["faults"] = ["This host reads 153 of 461 GB/s from its memory, 33%."]
+    page = plan_html.render_plan_page(plans.gathered({"slow": slow, "good": good}))
+    # Both hosts have one map, so that the fault names its host.
+    fault = page.index("slow: This host reads 153 of 461 GB/s")
+    assert fault < page.index("<svg")
+    assert page.count("This host reads") == 1

@@ -164,3 +164,23 @@ def test_a_virtual_machine_has_one_module(tmp_path: Path) -> None:
     found = firmware.judged(host)
     assert found["memory_channels"].found == "1 of 12"
     assert (found["memory_speed"].found, found["memory_sizes"].found) == (None, "equal")
+
+
+@pytest.mark.parametrize(
+    ("left", "verdict"),
+    [(1, "wrong"), (7, "wrong"), (8, "unasked"), (12, "unasked")],
+)
+def test_most_modules_missing_is_wrong_although_nobody_asked(tmp_path: Path, left: int, verdict: str) -> None:
+    host = hosts.shape(tmp_path, "9754")
+    host.put("/proc/cmdline", "ro")
+    firmware.give(host, firmware.filled(firmware.GIGABYTE, [name for name, _bank in firmware.GIGABYTE[left:]]))
+    item = firmware.judged(host)["memory_channels"]
+    assert item.verdict == verdict
+    assert (f"{left} of 12" in item.sentence) == (left < 12)
+
+
+def test_the_module_of_a_virtual_machine_is_not_wrong(tmp_path: Path) -> None:
+    host = hosts.shape(tmp_path, "9754")
+    host.put("/proc/cmdline", "ro")
+    firmware.give(host, firmware.QEMU)
+    assert firmware.judged(host)["memory_channels"].verdict == "unasked"

@@ -28,7 +28,7 @@ MIB = 1 << 20
 #: Shows what a server says of its memory before it takes any; it is ended before it has loaded the model.
 FIGURES = """
 rm -f /run/said
-{} --model {} --ctx-size 40000 --parallel 3 --port 8090 --log-verbosity 5 >/run/said 2>&1 &
+{} --model {} {} --ctx-size 40000 --parallel 3 --port 8090 --log-verbosity 5 >/run/said 2>&1 &
 for turn in $(seq 300); do
     if grep -qs 'compute buffer size' /run/said || ! kill -0 $!; then break; fi
     sleep 0.1
@@ -94,10 +94,11 @@ def test_what_cannot_be(said, number):
     assert CANNOT_BE[number][1] in said[number] and said[number].startswith("Instance chat: ")
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("name", architectures.NUMBERS)
-def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, name, tmp_path):
+def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, name, shared, tmp_path):
     """By what the server says before it loads a model, and of models of every kind, whose weights are holes."""
-    asked = {**CHAT, "binary": service_host.binary, "context": 40000, "slots": 3}
+    asked = {**CHAT, "binary": service_host.binary, "context": 40000, "slots": 3, "kv_unified": shared}
     options = Options.parse({**asked, "model": str(architectures.write(tmp_path / "m.gguf", name))})
     model = gguf_model.read_model(options.model)
     counted, dummy, remarks = estimate_memory_need(options, llama_servers.server("b11434"), model)
@@ -106,7 +107,7 @@ def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, na
     service_host.run(
         f"base64 --decode >{path} && truncate -s {model.parts[0].size} {path}", text=base64.b64encode(header).decode()
     )
-    said = service_host.run(FIGURES.format(service_host.binary, path))
+    said = service_host.run(FIGURES.format(service_host.binary, path, "--kv-unified" if shared else ""))
     service_host.run(f"rm {path}")
     caches = sum(float(size) for size in re.findall(r"(?:kv_cache|recurrent): size = +([\d.]+) MiB", said))
     (buffers,) = re.findall(r"compute buffer size = +([\d.]+) MiB", said)

@@ -32,6 +32,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.slot_
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, OLD, Able, Models, planned, refused
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server
+from ansible_collections.sovereign.epyc.tests.unit.fakes.sized_hosts import sized
 
 GIB, MIB = 1 << 30, 1 << 20
 LEAST = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/m.gguf", "port": 8080}
@@ -250,6 +251,24 @@ def test_an_installed_size_is_read_from_the_unit(host: Host) -> None:
     engine.remember_installed_unit("last", "ExecStart=/opt/s --cache-ram 64\n")
     engine.remember_installed_unit("other", "ExecStart=/opt/s --cache-ram-n-min 1\n")
     assert engine._installed_prompt_caches == {"chat": 8192, "last": 64}
+
+
+def test_a_run_changes_no_prompt_cache_that_serves(tmp_path: Path) -> None:
+    """Of a server that runs since there was no default but 8 GiB, too."""
+    model = str(architectures.write(tmp_path / "m.gguf", "dense 70B", architectures.Q4_K))
+    host = Host(sized("9754"))
+    found = []
+    for installed in (8192, 20000, 65536):
+        engine = LlamaEngine()
+        engine.remember_installed_unit("chat", f"ExecStart=/opt/s --cache-ram {installed} --slots")
+        for context in (8192, 32768):
+            plan = engine.plan_instance(host, options(model=model, context=context), NEW, [], [])
+            found.append((installed, context, plan.parameters["prompt_cache"]))
+    assert found == [
+        *((8192, 8192, 8192), (8192, 32768, 20480)),
+        *((20000, 8192, 8192), (20000, 32768, 20000)),
+        *((65536, 8192, 8192), (65536, 32768, 20480)),
+    ]
 
 
 def test_a_size_that_is_said_stays(host: Host, models: Models) -> None:

@@ -21,26 +21,30 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
   housekeeping:
-    description: The cores that are left to the operating system, its interrupts and its daemons.
+    description:
+      - The cores that are left to the operating system, its interrupts and its daemons. A remark has their number where
+        they are more than a tenth of all cores.
+      - If empty, one core of each node where each node has 16 cores or more, else one of each socket where each socket
+        has as many, else one of the host. A host with fewer than 8 cores keeps none, so that all of them compute.
     type: dict
     default: {}
     suboptions:
       cores:
-        description: The number of whole cores, the first ones of each place.
+        description:
+          - The number of whole cores, the first ones of each place. V(0) leaves none to the operating system.
+          - The default is 1 if O(housekeeping.per) is given.
         type: int
-        default: 1
       per:
         description:
-          - The place in which cores are counted. CPU 0 always keeps house.
-          - If the BIOS makes each L3 domain a NUMA node, V(node) means cores of each L3 domain, and a remark has their
-            number.
+          - The place in which cores are counted. CPU 0 is always among them. The default is V(node) if
+            O(housekeeping.cores) is given.
+          - If the BIOS makes each L3 domain a NUMA node, V(node) means cores of each L3 domain.
         type: str
         choices: [node, socket, host]
-        default: node
   draft:
     description:
       - The place of the draft model of speculative decoding. Without a number it has no CPUs of its own.
-      - CCDs or L3 domains without a housekeeping core are taken first.
+      - CCDs or L3 domains without a housekeeping core are taken first. Of equal ones, the one with CPU 0 is the last.
     type: dict
     default: {}
     suboptions: &placement
@@ -242,7 +246,7 @@ refusals:
 remarks:
   description:
     - Remarks on the plan, which are also warnings. A remark names offline CPUs of a role, an amount that was rounded,
-      or the number of housekeeping cores if the BIOS makes each L3 domain a node.
+      housekeeping cores that are more than a tenth of all or none at all, and nodes without CPUs or without memory.
     - The first remark names a run of C(sovereign.epyc.site) that did not end on this host, if there is one. A fault of
       the memory that makes tuning the host useless comes next.
   returned: always
@@ -292,9 +296,7 @@ SPEC = dict(
     housekeeping=dict(
         type="dict",
         default={},
-        options=dict(
-            cores=dict(type="int", default=1), per=dict(type="str", choices=["node", "socket", "host"], default="node")
-        ),
+        options=dict(cores=dict(type="int"), per=dict(type="str", choices=["node", "socket", "host"])),
     ),
     draft=build_placement_spec(),
     verify=build_placement_spec(),

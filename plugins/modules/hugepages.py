@@ -36,7 +36,10 @@ options:
     elements: dict
     suboptions:
       node:
-        description: The nodes that get such a pool each, as V(2), V(0-3), V(0,2) or V(all).
+        description:
+          - The nodes that get such a pool each, as V(2), V(0-3), V(0,2) or V(all).
+          - V(all) are the nodes with memory and CPUs. A node without CPUs, as memory on a CXL device is, gets a pool
+            only by its number; a remark names it.
         type: str
         default: all
       size:
@@ -64,7 +67,7 @@ options:
     choices: [2MiB, 1GiB]
     default: 2MiB
   nodes:
-    description: The nodes for O(for_file), as V(2), V(0-3), V(0,2) or V(all).
+    description: The nodes for O(for_file), as in O(pools[].node).
     type: str
     default: all
   headroom:

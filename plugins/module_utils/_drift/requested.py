@@ -6,7 +6,8 @@
 Some layers store nothing on some hosts, so only these layers count as missing:
 
 - a layer that the caller names, unless it only concerns roles of CPUs that have no CPUs on this host;
-- where the caller names no layers: a layer of the newest run of site.yml that stores something on every host.
+- where the caller names no layers: a layer of the newest run of site.yml that stores something on every host, or on
+  every host with housekeeping CPUs.
 
 The layers prerequisites, bios, bios_check and llama store no request. The layer base is missing where the boot service
 is not enabled.
@@ -37,8 +38,8 @@ for _request, _layer in ROLES.items():
     REQUESTS_OF_LAYER.setdefault(_layer, []).append(_request)
 #: Missing layer -> the request under which the layer is reported, where that is not the first request of the layer.
 MAIN_REQUEST = {"grub_params": "cmdline/cmdline", "irq": "irq/irq"}
-#: The layers that store something on every host, unless their variables forbid it.
-ALWAYS_STORED = ("numa", "grub_params", "irq", "cat")
+#: The layers that store something, unless their variables forbid it -> the roles of CPUs of which a host must have one.
+ALWAYS_STORED = {"base": (), "numa": (), "grub_params": ("housekeeping",), "irq": ("housekeeping",), "cat": ()}
 WITHOUT_REQUESTS = ("prerequisites", "base", "bios", "bios_check", "llama")
 BASE = "base"
 #: The option ``asked`` of modules, by which the inventory names the layers and instances of a host.
@@ -70,7 +71,8 @@ def list_requested_layers(store: Store, named: Layers | None) -> Layers:
             raise BadRequest(f"There is no layer {name}: the layers of site.yml are {', '.join(known)}.")
     if named is not None:
         return named
-    return {name: () for name in history_file.load_requested_layers(store) or () if name in (BASE, *ALWAYS_STORED)}
+    of_newest_run = history_file.load_requested_layers(store) or ()
+    return {name: ALWAYS_STORED[name] for name in of_newest_run if name in ALWAYS_STORED}
 
 
 def judge_layers_without_requests(

@@ -132,7 +132,8 @@ def _intent_with_defaults_to_list(options: Mapping[str, Any]) -> list[object]:
     amounts = [place.l3 for place in (intent.draft, intent.verify)] + [intent.default_l3]
     places = [(place.unit, place.count) for place in (intent.draft, intent.verify)]
     shares = [amount and (amount.kind, amount.number) for amount in amounts]
-    return [intent.housekeeping_cores, intent.housekeeping_per, *places, *shares]
+    housekeeping = intent.housekeeping and intent.housekeeping.to_option()
+    return [housekeeping, *places, *shares]
 
 
 def _verdict_on_different_intent(intent: Mapping[str, Any], stored_intent: Mapping[str, Any]) -> Verdict:

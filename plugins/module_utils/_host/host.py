@@ -92,7 +92,8 @@ class Host:
         if word in ROLES:
             members: tuple[int, ...] = getattr(self.plan, word)
             if not members:
-                raise BadRequest(f"The plan gives the role {word} no CPU on this host.")
+                hint = " Give it some with epyc_plan_housekeeping." if word == "housekeeping" else ""
+                raise BadRequest(f"The plan gives the role {word} no CPU on this host.{hint}")
             return members
         if word == "all":
             return top.online
@@ -109,9 +110,18 @@ class Host:
                     known = format_cpulist(n for n in cpus_by_number if n is not None)
                     raise BadRequest(f"There is no {word} on this host, only {known}.")
                 if not cpus_by_number[int(number)]:
-                    raise BadRequest(f"All CPUs of {word} are offline.")
+                    raise BadRequest(self._no_online_cpu_message(word))
                 return cpus_by_number[int(number)]
         try:
             return parse_cpulist(word)
         except ValueError:
             raise BadRequest(f"'{word}' names no CPUs; say {CPU_GRAMMAR}.") from None
+
+    def _no_online_cpu_message(self, place: str) -> str:
+        """Return why a place such as node1 has no online CPU."""
+        from .node_memory import describe_nodes_without_cpus, list_nodes_without_cpus
+
+        nodes = [node for node in list_nodes_without_cpus(self.topology) if place == f"node{node.id}"]
+        if nodes:
+            return f"{describe_nodes_without_cpus(nodes)}: name a node with CPUs, and this one in nodes."
+        return f"All CPUs of {place} are offline."

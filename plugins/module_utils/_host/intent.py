@@ -8,13 +8,13 @@ from __future__ import annotations
 from .._errors import BadRequest
 from .._notation.cache_masks import CacheAmount
 from .._notation.numbers import parse_whole_number
+from .housekeeping import PER, HousekeepingShare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-PER = ("node", "socket", "host")
 UNITS = ("ccds", "l3_domains")
 
 
@@ -30,20 +30,19 @@ class RolePlacement:
 class Intent:
     """The parts of a host that the operator gives to each role.
 
-    ``housekeeping_cores`` cores per ``housekeeping_per`` are left to the operating system. ``default_l3`` is the L3
-    amount of the default resctrl group in domains where a role has an L3 amount, None for all free ways.
+    ``housekeeping`` are the cores that are left to the operating system, None for the default of the host.
+    ``default_l3`` is the L3 amount of the default resctrl group in domains where a role has an L3 amount, None for all
+    free ways.
     """
 
     def __init__(
         self,
-        housekeeping_cores: int = 1,
-        housekeeping_per: str = "node",
+        housekeeping: HousekeepingShare | None = None,
         draft: RolePlacement | None = None,
         verify: RolePlacement | None = None,
         default_l3: CacheAmount | None = None,
     ) -> None:
-        self.housekeeping_cores = housekeeping_cores
-        self.housekeeping_per = housekeeping_per
+        self.housekeeping = housekeeping
         self.draft = draft or RolePlacement("ccds", 0, None)
         self.verify = verify or RolePlacement("ccds", None, None)
         self.default_l3 = default_l3
@@ -51,19 +50,25 @@ class Intent:
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Intent:
         """Return the intent from an inventory's dictionaries. Raises BadRequest with the key of a bad value."""
-        housekeeping = _require_known_keys(options, "housekeeping", ("cores", "per"))
-        cores = _require_whole(housekeeping.get("cores", 1), "housekeeping.cores")
-        per = housekeeping.get("per", "node")
-        if per not in PER:
-            raise BadRequest(f"housekeeping.per is '{per}'; say one of {', '.join(PER)}.")
         default = _require_known_keys(options, "default", ("l3",))
         return cls(
-            cores,
-            per,
+            _parse_housekeeping_share(options),
             _parse_role_placement(options, "draft", 0),
             _parse_role_placement(options, "verify", None),
             _parse_l3_amount(default, "default"),
         )
+
+
+def _parse_housekeeping_share(options: Mapping[str, Any]) -> HousekeepingShare | None:
+    """Return the requested share of the operating system; None where neither cores nor a place are requested."""
+    table = _require_known_keys(options, "housekeeping", ("cores", "per"))
+    if not table:
+        return None
+    cores = _require_whole(table.get("cores", 1), "housekeeping.cores")
+    per = table.get("per", "node")
+    if per not in PER:
+        raise BadRequest(f"housekeeping.per is '{per}'; say one of {', '.join(PER)}.")
+    return HousekeepingShare(cores, per)
 
 
 def _require_known_keys(options: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from .._notation.cpulist import format_cpulist
-from .._notation.sizes import format_bytes, format_pages
+from .._notation.sizes import format_bytes_short, format_pages
 from .map_data import LETTERS
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def _render_lines(map_data: Mapping[str, Any], colour: bool) -> Iterator[str]:
     domains = map_data["domains"]
     divided = next((domain for domain in domains if domain["ways"]), None)
     if divided:
-        way_size = format_bytes(divided["bytes"] // len(divided["ways"]))
+        way_size = format_bytes_short(divided["bytes"] // len(divided["ways"]))
         yield f". {'default':<13} ways of L3 that no role has; a way is {way_size}"
     rows = [_render_core_letters(domain, colour) for domain in domains]
     letters_width = max((length for lines in rows for dummy, length in lines), default=0)

@@ -14,6 +14,13 @@ from .._notation.cache_masks import allocate_cache_masks, count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
 from .cpu_roles import ROLES
+from .housekeeping import (
+    choose_housekeeping_cpus,
+    default_housekeeping_share,
+    housekeeping_cpus_if_all_online,
+    housekeeping_remarks,
+)
+from .node_memory import list_odd_node_remarks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +31,6 @@ if TYPE_CHECKING:
     from .ccds import L3Domain
     from .intent import Intent, RolePlacement
     from .topology import Topology
-
-#: The largest number of nodes in a socket (NPS4), except where the BIOS makes each L3 domain a node.
-MOST_NODES = 4
 
 
 class ResctrlGroup:
@@ -97,12 +101,12 @@ class Plan:
 def build_plan(intent: Intent, top: Topology) -> Plan:
     """Return the plan for an intent on a host. Raises BadRequest with the reason where the intent does not fit."""
     result = Plan()
-    result.housekeeping = _choose_housekeeping_cpus(intent, top)
+    share = intent.housekeeping or default_housekeeping_share(top)
+    result.housekeeping = choose_housekeeping_cpus(share, top)
     # Offline CPUs count too, so that a role keeps its other CPUs when a CPU goes offline.
-    planned = _first_cores_of_places(intent, _cpus_by_place(intent.housekeeping_per, top), top.present_cores)
-    if not result.housekeeping:
-        result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
-    result.remarks += _l3_domains_as_nodes_remarks(intent, result.housekeeping, top)
+    planned = housekeeping_cpus_if_all_online(share, top)
+    result.remarks += housekeeping_remarks(share, not intent.housekeeping, result.housekeeping, top)
+    result.remarks += list_odd_node_remarks(top)
     reserved = set(result.housekeeping)
     draft, free_domains = _split_domains_for_role(intent.draft, "draft", top, top.domains, (reserved, planned))
     verify, dummy = _split_domains_for_role(intent.verify, "verify", top, free_domains, (reserved, planned))
@@ -150,57 +154,6 @@ def _add_remark_on_offline_cpus(result: Plan, role: str, cpus: set[int], top: To
         result.remarks.append(result.offline_reasons[role])
 
 
-def _choose_housekeeping_cpus(intent: Intent, top: Topology) -> tuple[int, ...]:
-    """Return the first cores of each node, socket or host; CPU 0, which cannot be isolated, is always among them."""
-    places = _cpus_by_place(intent.housekeeping_per, top)
-    for name, cpus in places.items():
-        cores = [core for core in top.present_cores if cpus.intersection(core)]
-        if cores and intent.housekeeping_cores >= len(cores):
-            raise BadRequest(
-                f"housekeeping takes {intent.housekeeping_cores} cores of {name}, which has only {len(cores)}: none "
-                "would be left to work."
-            )
-    # The first online CPU does not show the order of cores, because the first thread of a core may be offline.
-    position = {cpu: number for number, core in enumerate(top.present_cores) for cpu in core}
-    cores = sorted(top.cores, key=lambda core: position.get(core[0], len(position)))
-    return tuple(sorted(_first_cores_of_places(intent, places, cores)))
-
-
-def _l3_domains_as_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topology) -> list[str]:
-    """Return a remark if each L3 domain is a node, so that a core per node takes many cores; else an empty list."""
-    nodes = [node for node in top.nodes if node.cpus]
-    if intent.housekeeping_per != "node" or not housekeeping or len(nodes) <= MOST_NODES * len(top.sockets):
-        return []
-    cores = sum(1 for core in top.cores if set(housekeeping).intersection(core))
-    share = round(100 * cores / len(top.cores))
-    return [
-        f"housekeeping takes {cores} of {len(top.cores)} cores, {share} percent, because the BIOS makes each L3 domain "
-        f"a NUMA node (ACPI SRAT L3 cache as NUMA domain), of which there are {len(nodes)}. 'cores: 4, per: socket' in "
-        "epyc_plan_housekeeping keeps as many as with four nodes in a socket."
-    ]
-
-
-def _cpus_by_place(place_kind: str, top: Topology) -> dict[str, set[int]]:
-    """Return name -> CPUs, offline ones included, of each node or socket, or of the host."""
-    places = {
-        "node": {f"node {node.id}": set(node.cpus) for node in top.nodes},
-        "socket": {f"socket {number}": set(cpus) for number, cpus in top.sockets.items()},
-        "host": {"the host": set(top.online)},
-    }[place_kind]
-    for domain in top.domains:
-        name = {"node": f"node {domain.node}", "socket": f"socket {domain.socket}", "host": "the host"}[place_kind]
-        places.setdefault(name, set()).update(domain.present)
-    return places
-
-
-def _first_cores_of_places(
-    intent: Intent, places: Mapping[str, set[int]], cores: Sequence[tuple[int, ...]]
-) -> set[int]:
-    """Return the CPUs of the first ``housekeeping_cores`` cores of each place."""
-    cores_by_place = ([core for core in cores if cpus.intersection(core)] for cpus in places.values())
-    return {cpu for members in cores_by_place for core in members[: intent.housekeeping_cores] for cpu in core}
-
-
 def _split_domains_for_role(
     placement: RolePlacement,
     role: str,
@@ -241,12 +194,16 @@ def _split_domains_for_role(
 
 def _placement_sort_key(
     unit: Sequence[L3Domain], housekeeping: set[int], planned_housekeeping: set[int]
-) -> tuple[bool, int, int]:
-    """Return the sort key of a CCD or domain: units with free CPUs first, then those with few housekeeping CPUs."""
+) -> tuple[bool, int, bool, int]:
+    """Return the sort key of a CCD or domain: those with free CPUs first, with few housekeeping CPUs, without CPU 0.
+
+    CPU 0 has the most work of the kernel, whether it is a housekeeping CPU or not.
+    """
     present = [cpu for domain in unit for cpu in domain.present]
     return (
         housekeeping.issuperset(cpu for domain in unit for cpu in domain.cpus),
         len(planned_housekeeping.intersection(present)),
+        0 in present,
         min(present),
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .._notation.cache_masks import count_ways
 from .._notation.cpulist import format_cpulist
-from .._notation.sizes import format_bytes
+from .._notation.sizes import format_bytes_short
 from .cpu_roles import ROLES
 from .topology import format_domain_counts_by_l3_size
 
@@ -68,7 +68,7 @@ def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
     show_ways = bool(full and plan.groups)
     legend = ""
     if full and show_ways:
-        way = format_bytes(top.l3[0].bytes // count_ways(full))
+        way = format_bytes_short(top.l3[0].bytes // count_ways(full))
         names = ", ".join([*(f"{group.name[0]} {group.name}" for group in plan.groups), ". default"])
         legend = f"L3 ways of {way} ({names})"
     width = max(len(format_cpulist(domain.present)) for domain in top.domains)

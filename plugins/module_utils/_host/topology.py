@@ -145,9 +145,7 @@ def _read_model_into_topology(fs: KernelFS, top: Topology) -> None:
         fields[key.strip()] = value.strip()
     top.vendor = fields.get("vendor_id", "")
     top.model = fields.get("model name", "")
-    words = top.model.split()
-    if "EPYC" in words[:-1]:
-        top.sku = words[words.index("EPYC") + 1]
+    top.sku = _parse_sku(top.model)
     top.family = int(fields.get("cpu family", 0))
     top.model_number = int(fields.get("model", 0))
     stepping = fields.get("stepping", "0")
@@ -156,10 +154,16 @@ def _read_model_into_topology(fs: KernelFS, top: Topology) -> None:
     top.kernel = fs.read_if_present("/proc/sys/kernel/osrelease") or ""
     if not top.is_amd:
         top.missing["amd"] = f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip()
-    elif not top.sku:
+    elif "EPYC" not in top.model.split():
         top.missing["epyc"] = f"an EPYC: the CPU calls itself '{top.model}'"
     if fs.read_if_present("/run/systemd/container") is not None:
         top.missing["kernel"] = "a kernel of its own: this is a container, and kernel settings belong to its host"
+
+
+def _parse_sku(model_name: str) -> str:
+    """Return the SKU in a model name, such as 9655P; empty for a name without a number, as QEMU's "EPYC Processor"."""
+    words = model_name.partition("EPYC ")[2].split()
+    return next((word for word in words if any(letter.isdigit() for letter in word) and "-" not in word), "")
 
 
 def _read_cpus_into_topology(fs: KernelFS, top: Topology) -> None:

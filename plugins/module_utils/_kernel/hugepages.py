@@ -36,6 +36,17 @@ def nodes_with_memory(fs: KernelFS) -> tuple[int, ...]:
     return parse_cpulist(fs.read_if_present(f"{NODES}/has_memory") or "")
 
 
+def nodes_for_pools(fs: KernelFS) -> tuple[int, ...]:
+    """Return the nodes with memory and CPUs, where a pool belongs unless its node is named.
+
+    Memory without CPUs, such as memory on a CXL device, is slow. On a kernel that shows no node with CPUs, all nodes
+    with memory are returned.
+    """
+    with_cpus = parse_cpulist(fs.read_if_present(f"{NODES}/has_cpu") or "")
+    nodes = nodes_with_memory(fs)
+    return tuple(node for node in nodes if node in with_cpus) or nodes
+
+
 def default_page_kb(fs: KernelFS) -> int:
     """Return the default size of huge pages in kB."""
     words = (fs.read_if_present("/proc/meminfo") or "").split()

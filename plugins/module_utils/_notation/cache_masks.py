@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .numbers import parse_decimal, parse_hexadecimal
-from .sizes import UNITS, format_bytes
+from .sizes import UNITS, format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,15 +96,15 @@ class CacheAmount:
 
     def rounded_up_message(self, total_ways: int, domain_bytes: int) -> str | None:
         """Return a remark that the amount was rounded up to whole ways; None where nothing was rounded."""
-        way = domain_bytes // total_ways
         got = self.to_ways(total_ways, domain_bytes)
-        wanted = {"bytes": self.number, "share": domain_bytes * self.number / 100}.get(self.kind, got * way)
-        if wanted == got * way:
+        wanted = {"bytes": self.number, "share": domain_bytes * self.number / 100}.get(self.kind)
+        # The number of ways need not divide the size, so the sizes are compared in parts of a way.
+        if wanted is None or wanted * total_ways == got * domain_bytes:
             return None
         ways = "1 way" if got == 1 else f"{got} ways"
         return (
-            f"{self.text} of L3 is no whole way of {format_bytes(way)}: rounded up to {ways}, "
-            f"{format_bytes(got * way)}."
+            f"{self.text} of L3 is no whole way of {format_bytes_short(domain_bytes // total_ways)}: rounded up to "
+            f"{ways}, {format_bytes_short(got * domain_bytes // total_ways)}."
         )
 
 
@@ -143,7 +143,7 @@ def allocate_cache_masks(
         rest = f" of which exact masks take {total - len(free)}" if taken else ""
         raise BadRequest(
             f"{place}: {parts} = {sum(needs.values())} ways, but the domain has {total} ways of "
-            f"{format_bytes(domain_bytes // total)}{rest}."
+            f"{format_bytes_short(domain_bytes // total)}{rest}."
         )
     for name, amount in requested:
         if amount.kind == "mask":

@@ -16,7 +16,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan, build_plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 
-RECIPE = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "12MiB"}}
+EACH_NODE = {"cores": 1, "per": "node"}
+RECIPE = {"housekeeping": EACH_NODE, "draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "12MiB"}}
 FULL = 0xFFFF
 
 

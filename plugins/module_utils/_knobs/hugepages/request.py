@@ -9,7 +9,14 @@ Source: Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._kernel.hugepages import GIGANTIC, SIZES, list_page_sizes, parse_nodes
+from ..._kernel.hugepages import (
+    GIGANTIC,
+    SIZES,
+    list_page_sizes,
+    nodes_for_pools,
+    nodes_with_memory,
+    parse_nodes,
+)
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.numbers import require_whole_number
@@ -35,11 +42,11 @@ def expand_pools(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[
         subject = f"pools[{number}]"
         kb = _parse_page_size(fs, row.get("size") or "2MiB", subject)
         pages = _parse_pages(row, kb, subject, remarks)
-        _add_pools(table, dict.fromkeys(parse_nodes(fs, row.get("node", "all"), subject), pages), kb)
+        _add_pools(table, dict.fromkeys(_parse_pool_nodes(fs, row.get("node"), subject, remarks), pages), kb)
     path = options.get("for_file")
     if path:
         kb = _parse_page_size(fs, options.get("size") or "2MiB", "size")
-        nodes = parse_nodes(fs, options.get("nodes") or "all", "nodes")
+        nodes = _parse_pool_nodes(fs, options.get("nodes"), "nodes", remarks)
         headroom = require_whole_number(options.get("headroom") or 0, "headroom")
         size = _read_size_of_model_files(fs, path)
         need = size * (100 + headroom)
@@ -52,6 +59,22 @@ def expand_pools(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[
             f"{format_cpulist(nodes)}, {format_bytes_short(each * len(nodes) * kb * UNITS['KiB'])} in all."
         )
     return table, remarks
+
+
+def _parse_pool_nodes(fs: KernelFS, text: object, subject: str, remarks: list[str]) -> tuple[int, ...]:
+    """Return the named nodes; for "all", which is the default, the nodes with CPUs, with a remark on the others."""
+    nodes = parse_nodes(fs, text or "all", subject)
+    if text not in (None, "", "all"):
+        return nodes
+    nodes = nodes_for_pools(fs)
+    others = sorted(set(nodes_with_memory(fs)) - set(nodes))
+    if others:
+        remark = (
+            f"Node {format_cpulist(others)} has memory and no CPU, as is usual for memory on a CXL device, and gets no "
+            "pool. Name it as the node of a pool that belongs there."
+        )
+        remarks += [] if remark in remarks else [remark]
+    return nodes
 
 
 def _add_pools(table: Table, pages: Mapping[int, int], kb: int) -> None:

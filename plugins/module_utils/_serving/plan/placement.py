@@ -176,11 +176,14 @@ def _add_remark_on_long_drafts(server_parameters: dict[str, Any], policy: str, r
 
 
 def choose_housekeeping_cpus_for_http(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
-    """Return the housekeeping CPUs for HTTP and tokenizer threads, if possible on the nodes of the busy CPUs."""
+    """Return the housekeeping CPUs for HTTP and tokenizer threads: those on the nodes or sockets of the busy CPUs."""
     busy = set(busy)
     spare = [cpu for cpu in host.plan.housekeeping if cpu not in busy]
-    near = {cpu for node in host.topology.nodes if busy & set(node.cpus) for cpu in node.cpus}
-    return tuple(cpu for cpu in spare if cpu in near) or tuple(spare)
+    for places in ([node.cpus for node in host.topology.nodes], host.topology.sockets.values()):
+        near = {cpu for cpus in places if busy & set(cpus) for cpu in cpus}
+        if near.intersection(spare):
+            return tuple(cpu for cpu in spare if cpu in near)
+    return tuple(spare)
 
 
 def _is_in_cpuset_partition(options: Options, cpus: Iterable[int], partition: frozenset[int]) -> bool:

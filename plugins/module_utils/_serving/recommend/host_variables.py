@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._host.host import Host
-from ..._host.plan import MOST_NODES
+from ..._host.housekeeping import FEWEST_CORES, default_housekeeping_share
+from ..._host.node_memory import list_odd_node_remarks
 from ..._host.topology import format_domain_counts_by_l3_size
 from ..._knobs.boot import bootloader
 from ..._notation.cache_masks import count_ways
@@ -39,12 +40,8 @@ def make_recommended_host(fs: KernelFS) -> Host:
 
 def build_recommended_intent(host: Host, reserve_l3_shares: bool) -> dict[str, dict[str, Any]]:
     """Return the recommended intent: some cores for housekeeping, all others for models, with or without L3 shares."""
-    top = host.topology
-    nodes = [node for node in top.nodes if node.cpus]
-    # Where the BIOS makes each L3 domain a NUMA node, a housekeeping core on each node would be a large part of a host.
-    many = len(nodes) > MOST_NODES * len(top.sockets)
     return {
-        "housekeeping": {"cores": MOST_NODES, "per": "socket"} if many else {"cores": 1, "per": "node"},
+        "housekeeping": default_housekeeping_share(host.topology).to_option(),
         "draft": {},
         "verify": {"l3": f"{L3_PERCENT}%"} if reserve_l3_shares else {},
         "default": {},
@@ -52,7 +49,7 @@ def build_recommended_intent(host: Host, reserve_l3_shares: bool) -> dict[str, d
 
 
 def describe_host(host: Host, available_bytes: int) -> str:
-    """Return a line that describes the CPUs, the L3 caches and the memory of a host."""
+    """Return a line that describes the CPUs, the L3 caches and the memory of a host, and its odd nodes."""
     top = host.topology
     places = ((top.sockets, "socket"), (top.nodes, "node"), (top.cores, "core"), (top.ccds, "CCD"))
     parts = [format_count_with_noun(len(members), name) for members, name in places]
@@ -60,14 +57,13 @@ def describe_host(host: Host, available_bytes: int) -> str:
     return (
         f"Host: {top.model}, {', '.join(parts)}, L3 {format_domain_counts_by_l3_size(top.l3) or 'unknown'}, "
         f"{format_bytes_short(memory)} of memory, {format_bytes_short(available_bytes)} of it available."
+        f"{''.join(f' {remark}' for remark in list_odd_node_remarks(top))}"
     )
 
 
 def recommend_host_variables(host: Host, uses_huge_pages: bool) -> list[Variable]:
     """Return the recommended variables; ``uses_huge_pages`` is True where the instances use transparent huge pages."""
     top, intent = host.topology, host.intent
-    housekeeping_cores = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
-    per = intent["housekeeping"]["per"]
     cannot = _impossible_layer_reasons(host)
     sku = [
         Variable("epyc_plan_sku", top.sku, "Refuses a host of another SKU before anything is changed. Costs nothing.")
@@ -78,8 +74,7 @@ def recommend_host_variables(host: Host, uses_huge_pages: bool) -> list[Variable
         Variable(
             "epyc_plan_housekeeping",
             intent["housekeeping"],
-            f"For the operating system, interrupts and HTTP threads, on each {per}, so that they disturb no thread "
-            f"that computes. Costs {housekeeping_cores} of {len(top.cores)} cores.",
+            _housekeeping_reason(host),
         ),
         Variable(
             "epyc_plan_draft",
@@ -127,9 +122,28 @@ ISOLATION_VARIABLE = Variable(
 )
 
 
+def _housekeeping_reason(host: Host) -> str:
+    cores = host.topology.cores
+    if not host.plan.housekeeping:
+        return (
+            "No core is kept for the operating system, because a core is a large part of this host. Costs threads that "
+            "compute some interruptions."
+        )
+    count = sum(1 for core in cores if set(core).intersection(host.plan.housekeeping))
+    per = host.intent["housekeeping"]["per"]
+    place = f"on each {per}" if per != "host" else "once"
+    return (
+        f"For the operating system, interrupts and HTTP threads, {place}, so that they disturb no thread that "
+        f"computes. Costs {count} of {len(cores)} cores."
+    )
+
+
 def _impossible_layer_reasons(host: Host) -> dict[str, str]:
-    """Return the reason for each layer of site.yml that is impossible on this host, by layer."""
+    """Return the reason for each layer of site.yml that is impossible or without effect on this host, by layer."""
     cannot = {}
+    if not host.plan.housekeeping:
+        reason = f"a host with fewer than {FEWEST_CORES} cores keeps none for the operating system."
+        cannot.update(grub_params=reason, irq=reason)
     if not host.intent["verify"]:
         cannot["cat"] = Host(host.fs, build_recommended_intent(host, True)).plan.cannot["cat"]
     try:

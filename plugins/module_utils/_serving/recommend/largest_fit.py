@@ -9,6 +9,7 @@ The planner of llama_server plans each instance as for a recent build of llama.c
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._host.node_memory import unused_memory_sentences
 from ..._models.token_cost import TokenWork
 from ..._notation.sizes import UNITS, format_bytes_short, parse_bytes
 from ..options.options import ENGINES, Options
@@ -265,7 +266,7 @@ def require_candidate_fits_on_host(host: Host, free: FreeMemory, candidate: Cand
     raise BadRequest(
         f"{candidate.model.path} does not fit on this host: it needs at least {format_bytes_short(whole.total)} "
         f"({whole.format_parts_with_sizes()}) with a context of {candidate.parse_options(-1).context}, and "
-        f"{format_bytes_short(max(available, 0))} are available{evenly}. "
+        f"{format_bytes_short(max(available, 0))} are available{evenly}.{unused_memory_sentences(host.topology)} "
         f"{_ways_to_fit_message(available, whole.total, candidate, request)} Nothing is recommended."
     )
 

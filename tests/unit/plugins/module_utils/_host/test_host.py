@@ -12,7 +12,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
-INTENT = {"draft": {"ccds": 1}}
+INTENT = {"housekeeping": {"cores": 1, "per": "node"}, "draft": {"ccds": 1}}
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ INTENT = {"draft": {"ccds": 1}}
         ("all", tuple(range(16))),
         ("0-2,8", (0, 1, 2, 8)),
         ("housekeeping", (0, 4, 8, 12)),
-        ("draft", (1, 2, 3, 5, 6, 7)),
+        ("draft", (9, 10, 11, 13, 14, 15)),
         ("ccd1", tuple(range(8, 16))),
         ("l3:2", (8, 9, 10, 11)),
         ("node3", (12, 13, 14, 15)),

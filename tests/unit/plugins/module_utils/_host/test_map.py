@@ -19,27 +19,28 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import b
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
-RECIPE = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}}
+EACH_NODE = {"cores": 1, "per": "node"}
+RECIPE = {"housekeeping": EACH_NODE, "draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}}
 SMALL = """\
 AMD EPYC 9754 128-Core Processor, Linux 6.12.0-test
 1 socket, 4 nodes, 16 cores, SMT notsupported, 2 CCDs, L3: 4 x 16 MiB
 
 h housekeeping  0,4,8,12
-d draft         1-3,5-7
-v verify        9-11,13-15
+d draft         9-11,13-15
+v verify        1-3,5-7
 . default       ways of L3 that no role has; a way is 1 MiB
 
 socket 0, node 0, memory 1 GiB, 8 pages of 2 MiB
-  CCD  0  L3   0  hddd  dddddddddddd....  0-3
+  CCD  0  L3   0  hvvv  vvvvvvvvvv......  0-3
 
 socket 0, node 1, memory 1 GiB, 8 pages of 2 MiB
-  CCD  0  L3   1  hddd  dddddddddddd....  4-7
+  CCD  0  L3   1  hvvv  vvvvvvvvvv......  4-7
 
 socket 0, node 2, memory 1 GiB, 8 pages of 2 MiB
-  CCD  1  L3   2  hvvv  vvvvvvvvvv......  8-11
+  CCD  1  L3   2  hddd  dddddddddddd....  8-11
 
 socket 0, node 3, memory 1 GiB, 8 pages of 2 MiB
-  CCD  1  L3   3  hvvv  vvvvvvvvvv......  12-15"""
+  CCD  1  L3   3  hddd  dddddddddddd....  12-15"""
 
 
 def drawn(top: Topology, **raw: Any) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def test_offline_cpus_keep_their_places(tmp_path: Path) -> None:
     host.offline("6")
     data = drawn(host.topology(), **RECIPE)
     assert data["roles"]["offline"] == "6"
-    assert data["domains"][1]["roles"] == ["h", "d", "x", "d"]
+    assert data["domains"][1]["roles"] == ["h", "v", "x", "v"]
     assert "\033[31mx\033[0m" in map_text.render_map(data, coloured=True)
 
 

@@ -19,6 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cache_masks import count_ways
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.cpu_plans import (
+    EACH_NODE,
     FULL,
     RECIPE,
     cpus_of,
@@ -125,7 +126,7 @@ PLANS = {
     "9354": ("0,8,16,24", "4-7", "1-3,9-15,17-23,25-31", "fc00", "3ff"),
     "two 7543": ("0,32", "4-7", "1-3,8-31,33-63", "fc00", "3ff"),
     "9655": ("0,96", "8-15,104-111", "1-7,16-95,97-103,112-191", "fc00", "3ff"),
-    "small": ("0,4,8,12", "1-3,5-7", "9-11,13-15", "fff0", "f"),
+    "small": ("0,4,8,12", "9-11,13-15", "1-3,5-7", "fff0", "f"),
 }
 
 
@@ -155,16 +156,16 @@ def test_l3_domains_count_singly() -> None:
 
 def test_nothing_asked_gives_all_but_the_housekeeping_to_verify(small: Topology) -> None:
     result = planned(small)
-    assert result.housekeeping == (0, 4, 8, 12)
+    assert (result.housekeeping, result.verify) == ((0,), tuple(range(1, 16)))
     assert (result.draft, result.idle, result.groups) == ((), (), [])
     assert set(result.default.masks.values()) == {FULL}
 
 
 def test_what_no_role_wants_is_idle(small: Topology) -> None:
-    result = planned(small, verify={"l3_domains": 1})
-    assert result.verify == (1, 2, 3)
-    assert result.idle == (5, 6, 7, 9, 10, 11, 13, 14, 15)
-    assert [result.role_of(cpu) for cpu in (0, 1, 5)] == ["housekeeping", "verify", "idle"]
+    result = planned(small, housekeeping=EACH_NODE, verify={"l3_domains": 1})
+    assert result.verify == (5, 6, 7)
+    assert result.idle == (1, 2, 3, 9, 10, 11, 13, 14, 15)
+    assert [result.role_of(cpu) for cpu in (0, 5, 1)] == ["housekeeping", "verify", "idle"]
 
 
 def test_housekeeping_counts_in_its_place(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_housekeeping_counts_in_its_place(tmp_path: Path) -> None:
 def test_a_node_without_cpus_needs_no_housekeeping(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.put("/sys/devices/system/node/node4/cpulist", "")
-    assert planned(host.topology()).housekeeping == (0, 4, 8, 12)
+    assert planned(host.topology(), housekeeping=EACH_NODE).housekeeping == (0, 4, 8, 12)
 
 
 def test_the_default_group_may_keep_less_than_is_left(small: Topology) -> None:
@@ -187,4 +188,4 @@ def test_the_default_group_may_keep_less_than_is_left(small: Topology) -> None:
 
 def test_an_option_left_empty_is_not_given(small: Topology) -> None:
     result = planned(small, draft={"ccds": None, "l3_domains": 1, "l3": None}, verify=None)
-    assert result.draft == (1, 2, 3)
+    assert result.draft == (4, 5, 6, 7)

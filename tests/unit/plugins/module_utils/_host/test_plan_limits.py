@@ -34,8 +34,8 @@ def test_amounts_stand_for_masks_of_unknown_width(tmp_path: Path) -> None:
     assert planned(host.topology(), **RECIPE, default={"l3": "2 ways"}).resctrl_options() == {
         "masks_known": False,
         "groups": [
-            {"name": "draft", "cpus": "1-3,5-7", "l3": {"0-1": "12MiB"}},
-            {"name": "verify", "cpus": "9-11,13-15", "l3": {"2-3": "12MiB"}},
+            {"name": "draft", "cpus": "9-11,13-15", "l3": {"2-3": "12MiB"}},
+            {"name": "verify", "cpus": "1-3,5-7", "l3": {"0-1": "12MiB"}},
         ],
         "default": {"l3": {"0-3": "2 ways"}},
     }
@@ -55,7 +55,7 @@ def test_without_resctrl_the_cpus_are_still_planned(tmp_path: Path) -> None:
     host.put("/proc/filesystems", "nodev\tsysfs")
     host.drop("/sys/devices/system/cpu/cpu*/cache/index3/id")
     result = planned(host.topology(), **RECIPE)
-    assert result.draft == (1, 2, 3, 5, 6, 7)
+    assert result.draft == (9, 10, 11, 13, 14, 15)
     assert result.groups == []
     assert result.cannot["cat"].startswith("resctrl is absent")
 
@@ -107,14 +107,14 @@ def no_l3(root: Path) -> Topology:
 
 def test_without_l3_verify_still_gets_what_is_left(tmp_path: Path) -> None:
     result = planned(no_l3(tmp_path))
-    assert len(result.verify) == 12
+    assert len(result.verify) == 15
     assert result.idle == ()
 
 
 def test_without_l3_no_verify_is_still_none(tmp_path: Path) -> None:
     result = planned(no_l3(tmp_path), verify={"ccds": 0})
     assert result.verify == ()
-    assert len(result.idle) == 12
+    assert len(result.idle) == 15
 
 
 def test_without_l3_nothing_can_be_placed(tmp_path: Path) -> None:
@@ -137,28 +137,6 @@ def test_without_l3_nothing_can_be_placed(tmp_path: Path) -> None:
 )
 def test_the_plan_remarks(small: Topology, raw: dict[str, Any], words: str) -> None:
     assert [words in remark for remark in planned(small, **raw).remarks] == [True]
-
-
-@pytest.mark.parametrize(
-    ("shape", "nodes", "said"),
-    [
-        (
-            "9754",
-            16,
-            "housekeeping takes 16 of 128 cores, 12 percent, because the BIOS makes each L3 domain a NUMA node",
-        ),
-        ("9354", 8, "housekeeping takes 8 of 32 cores, 25 percent, because"),
-        ("two 7543", 16, "housekeeping takes 16 of 64 cores, 25 percent, because"),
-        ("9754 SMT", 16, "housekeeping takes 16 of 128 cores, 12 percent, because"),
-        ("9754", 4, ""),
-        ("two 7543", 8, ""),
-    ],
-)
-def test_a_core_of_each_l3_domain_is_remarked(tmp_path: Path, shape: str, nodes: int, said: str) -> None:
-    top = hosts.shape(tmp_path, shape, nodes=nodes).topology()
-    remarks = planned(top).remarks
-    assert [remark.startswith(said) for remark in remarks] == ([True] if said else [])
-    assert planned(top, housekeeping={"cores": 4, "per": "socket"}).remarks == []
 
 
 # Refusals

@@ -14,6 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import b
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan_text import render_plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
+EACH_NODE = {"cores": 1, "per": "node"}
 RECIPE = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}}
 
 SMALL = """\
@@ -21,15 +22,15 @@ AMD EPYC 9754 128-Core Processor, family 25 model 160, Linux 6.12.0-test
 1 socket, 4 nodes, 16 cores, SMT notsupported, 2 CCDs, L3: 4 x 16 MiB
 CCDs from: family 25 model 160 (Zen 4c) has 2 L3 domain(s) on a CCD
 
-housekeeping    4 CPUs   0,4,8,12
-draft           6 CPUs   1-3,5-7
-verify          6 CPUs   9-11,13-15
+housekeeping     1 CPU   0
+draft           8 CPUs   8-15
+verify          7 CPUs   1-7
 
 node  CCD   L3  CPUs   L3 ways of 1 MiB (d draft, v verify, . default)  who
-   0    0    0  0-3    dddddddddddd....                                 housekeeping 0, draft 1-3
-   1    0    1  4-7    dddddddddddd....                                 housekeeping 4, draft 5-7
-   2    1    2  8-11   vvvvvvvvvv......                                 housekeeping 8, verify 9-11
-   3    1    3  12-15  vvvvvvvvvv......                                 housekeeping 12, verify 13-15"""
+   0    0    0  0-3    vvvvvvvvvv......                                 housekeeping 0, verify 1-3
+   1    0    1  4-7    vvvvvvvvvv......                                 verify 4-7
+   2    1    2  8-11   dddddddddddd....                                 draft 8-11
+   3    1    3  12-15  dddddddddddd....                                 draft 12-15"""
 
 
 def page(host: hosts.Host, **raw: Any) -> list[str]:
@@ -60,7 +61,7 @@ def test_without_shares_the_map_shows_no_ways(tmp_path: Path) -> None:
 
 def test_idle_cpus_are_listed_where_there_are_any(tmp_path: Path) -> None:
     lines = page(hosts.small(tmp_path), verify={"ccds": 1})
-    assert "idle            6 CPUs   9-11,13-15" in lines
+    assert "idle            7 CPUs   1-7" in lines
     assert "draft           0 CPUs   -" in lines
 
 
@@ -68,7 +69,7 @@ def test_remarks_and_reasons_stand_below(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.put("/proc/filesystems", "nodev\tsysfs")
     host.put("/run/systemd/container", "systemd-nspawn")
-    lines = page(host, **RECIPE, housekeeping={"cores": 0})
+    lines = page(host, **{**RECIPE, "housekeeping": {"cores": 0}})
     assert any(line.startswith("Note: No core is kept") for line in lines)
     assert any(line.startswith("Missing: a kernel of its own") for line in lines)
     assert [line.split(": ")[0] for line in lines if "resctrl is absent" in line] == ["Cannot do 'cat' here"]
@@ -77,12 +78,12 @@ def test_remarks_and_reasons_stand_below(tmp_path: Path) -> None:
 def test_a_domain_that_is_offline_keeps_its_row(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.offline("4-7,9")
-    lines = page(host, draft={"ccds": 1})
+    lines = page(host, housekeeping=EACH_NODE, draft={"ccds": 1})
     head = lines.index("node  CCD   L3  CPUs   who")
     assert lines[head + 1 : head + 4] == [
-        "   0    0    0  0-3    housekeeping 0, draft 1-3",
+        "   0    0    0  0-3    housekeeping 0, verify 1-3",
         "   1    0    -  4-7    offline 4-7",
-        "   2    1    2  8-11   housekeeping 8, verify 10-11, offline 9",
+        "   2    1    2  8-11   housekeeping 8, draft 10-11, offline 9",
     ]
 
 

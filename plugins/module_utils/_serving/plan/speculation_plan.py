@@ -160,4 +160,6 @@ def _choose_draft_cpus(options: Options, host: Host, busy: Sequence[int]) -> tup
     ccds = [tuple(cpu for domain in ccd for cpu in domain.cpus if cpu in members) for ccd in host.topology.ccds]
     if not ccds:
         raise BadRequest("This host reports no CCD for the draft. Use draft_placement shared.")
-    return max(ccds, key=len)
+    # The kernel works on CPU 0 most, so of CCDs with as many CPUs, the one with CPU 0 comes last.
+    first = {cpu for ccd in host.topology.ccds[:1] for domain in ccd for cpu in domain.present}
+    return max(ccds, key=lambda cpus: (len(cpus), first.isdisjoint(cpus)))

@@ -124,10 +124,10 @@ def test_a_refusal_is_a_failure_with_the_sentence(tree: hosts.Host, run: Run) ->
 def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
     found = run(epyc_plan, draft={"ccds": 1})
     assert found["changed"] is False
-    assert found["ansible_facts"]["epyc"]["plan"]["cpus"]["draft"] == "1-3,5-7"
+    assert found["ansible_facts"]["epyc"]["plan"]["cpus"]["draft"] == "8-15"
     assert found["ansible_facts"]["epyc"]["topology"]["sku"] == "9754"
     assert found["remarks"] == []
-    assert found["map"]["roles"]["draft"] == "1-3,5-7"
+    assert found["map"]["roles"]["draft"] == "8-15"
     assert found["map"]["instances"] == []
     assert found["text"].endswith("\n".join(found["map"]["notes"]))
 
@@ -138,7 +138,7 @@ def test_a_host_with_drift_returns_its_map(tree: hosts.Host, run: Run, monkeypat
     run(sysfs_settings, **ASKED)
     assert "map" not in run(epyc_drift_info, detail="findings"), "all is as configured"
     tree.put(BALANCING, 1)
-    assert run(epyc_drift_info, detail="findings")["map"]["roles"]["draft"] == "1-3,5-7"
+    assert run(epyc_drift_info, detail="findings")["map"]["roles"]["draft"] == "8-15"
     unfit = run(epyc_drift_info, detail="findings", intent={"draft": {"ccds": 99}})
     assert (unfit["clean"], unfit["map"]) == (False, None)
 

@@ -33,7 +33,7 @@ def test_nodes_without_memory_are_named() -> None:
 
 def test_a_node_without_cpus_has_none_to_compute_on() -> None:
     host = host_of_shape(Shape(cxl_gib=256))
-    with pytest.raises(BadRequest, match="Node 1 has 256 GiB of memory and no CPU, .*: name a node with CPUs, and"):
+    with pytest.raises(BadRequest, match=r"Node 1 has 256 GiB of memory and no CPU, .*: name a node with CPUs, and"):
         host.parse_cpus("node1")
 
 

@@ -119,9 +119,7 @@ def no_instance_crosses_the_link_between_sockets(
             assert set(plan.placement.nodes) <= near
 
 
-def no_ccd_is_cut_while_there_are_enough(
-    host: Host, plans: list[InstancePlan], candidates: list[Candidate]
-) -> None:
+def no_ccd_is_cut_while_there_are_enough(host: Host, plans: list[InstancePlan], candidates: list[Candidate]) -> None:
     """A host with fewer CCDs than its models need, for their number or for the memory of nodes, has to cut some."""
     available = free_memory_of(host).available
     smallest = min(available[node.id] for node in host.topology.nodes if node.cpus)
@@ -166,7 +164,9 @@ def test_cores_are_split_where_models_outnumber_ccds(read: dict[str, Any]) -> No
     guest = Shape(ccds=1, cores_per_l3=4, node_gib=(96,))
     assert shared(read, guest, "dense 8B", "dense 8B") == ["0-1", "2-3"]
     said = refused(read, guest, *["dense 8B"] * 5)
-    assert said == "5 models need a core each, and this host has 4 that compute. Leave some out. Nothing is recommended."
+    assert (
+        said == "5 models need a core each, and this host has 4 that compute. Leave some out. Nothing is recommended."
+    )
 
 
 def test_ccds_far_from_all_memory_work_with_those_that_have_some(read: dict[str, Any]) -> None:

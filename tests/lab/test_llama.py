@@ -38,6 +38,7 @@ WORDS = 27_000
 #: What the next boot brings: isolated CPUs that the kernel spreads no threads over, and pages for the model on a node.
 SITE = {
     "epyc_steps": ["base", "numa", "grub_params"],
+    "epyc_plan_housekeeping": {"cores": 1, "per": "node"},
     "epyc_grub_params_isolation": "full",
     "epyc_numa_hugepages": [{"node": "3", "size": "2MiB", "pages": 8}],
 }

@@ -19,7 +19,7 @@ from vepyc.images import debian_packages
 pytestmark = pytest.mark.slow
 
 #: Another share of the cache than the draft has, and the only one of its domain that is changed here.
-OTHER = "echo 'L3:0=ffff' >/sys/fs/resctrl/draft/schemata"
+OTHER = "echo 'L3:2=ffff' >/sys/fs/resctrl/draft/schemata"
 ALERTMANAGER = """
 route:
   receiver: people
@@ -45,7 +45,7 @@ def host(tuned_guest):
 
 
 def draft_group_mask(guest):
-    return guest.masks("draft")[0]
+    return guest.masks("draft")[2]
 
 
 def repair_results(guest, **asked):

@@ -115,22 +115,22 @@ def test_plan_without_an_intent(bare_guest):
 
 def test_an_l3_domain_that_goes_offline_moves_no_role(bare_guest):
     """The kernel shows nothing of it any more but the node of its CPUs. What is there keeps its CCD and its role."""
-    asked = {"draft": {"ccds": 1}}
+    asked = {"draft": {"ccds": 1}, "housekeeping": {"cores": 1, "per": "node"}}
     before = bare_guest.module("epyc_plan", **asked)["ansible_facts"]["epyc"]
-    bare_guest.run("for cpu in 4 5 6 7; do echo 0 >/sys/devices/system/cpu/cpu$cpu/online; done")
+    bare_guest.run("for cpu in 12 13 14 15; do echo 0 >/sys/devices/system/cpu/cpu$cpu/online; done")
     after = bare_guest.module("epyc_plan", **asked)["ansible_facts"]["epyc"]
     assert before["topology"]["ccds"] == [[0, 1], [2, 3]]
-    assert after["topology"]["ccds"] == [[0], [2, 3]]
+    assert after["topology"]["ccds"] == [[0, 1], [2]]
     assert before["plan"]["cpus"] == {
         "housekeeping": "0,4,8,12",
-        "draft": "1-3,5-7",
-        "verify": "9-11,13-15",
+        "draft": "9-11,13-15",
+        "verify": "1-3,5-7",
         "idle": "",
     }
-    assert after["plan"]["cpus"] == {"housekeeping": "0,8,12", "draft": "1-3", "verify": "9-11,13-15", "idle": ""}
-    assert [remark.partition(", which")[0] for remark in after["plan"]["remarks"]] == [
-        "draft is without CPU 5-7",
-        "housekeeping is without CPU 4",
+    assert after["plan"]["cpus"] == {"housekeeping": "0,4,8", "draft": "9-11", "verify": "1-3,5-7", "idle": ""}
+    assert [remark.partition(", which")[0] for remark in after["plan"]["remarks"][1:]] == [
+        "draft is without CPU 13-15",
+        "housekeeping is without CPU 12",
     ]
 
 

@@ -95,11 +95,11 @@ def test_every_module_is_among_them():
 def test_run_tunes_the_host(tuned):
     assert {group: tuned.masks(group) for group in (".", "draft", "verify")} == {
         ".": {0: "f", 1: "f", 2: "f", 3: "f"},
-        "draft": {0: "fff0", 1: "fff0", 2: "f", 3: "f"},
-        "verify": {0: "f", 1: "f", 2: "fff0", 3: "fff0"},
+        "draft": {0: "f", 1: "f", 2: "fff0", 3: "fff0"},
+        "verify": {0: "fff0", 1: "fff0", 2: "f", 3: "f"},
     }
-    assert tuned.read("draft", "cpus_list") == "1-3,5-7"
-    assert tuned.read("verify", "cpus_list") == "9-11,13-15"
+    assert tuned.read("draft", "cpus_list") == "9-11,13-15"
+    assert tuned.read("verify", "cpus_list") == "1-3,5-7"
     assert tuned.run("grep -v '^#' /etc/modules-load.d/sovereign-epyc.conf").split() == ["cpuid", "msr"]
     tuned.run("test -c /dev/cpu/15/msr -a -c /dev/cpu/15/cpuid")
     assert tuned.run(f"cat {' '.join(LIVE)}").split("\n")[:-1] == list(LIVE.values())
@@ -220,7 +220,7 @@ BY_HAND = {
     "echo '# edited' >>/usr/sbin/sovereign-epyc": last_run.DIFFERENCE_REASONS["files"],
     "systemctl stop sovereign-epyc-watch.service": last_run.IDLE,
     "rmmod cpuid": last_run.UNLOADED,
-    "echo L3:2=ff >/sys/fs/resctrl/draft/schemata": last_run.DRIFTED,
+    "echo L3:0=ff >/sys/fs/resctrl/draft/schemata": last_run.DRIFTED,
 }
 
 
@@ -244,7 +244,7 @@ def test_a_run_repairs_what_was_changed_by_hand(tuned):
 
 def test_drift_is_named_and_only_it_is_repaired(tuned):
     good = tuned.state()
-    tuned.run("cd /sys/fs/resctrl && echo L3:2=ff >draft/schemata && echo 9-10,13-15 >verify/cpus_list")
+    tuned.run("cd /sys/fs/resctrl && echo L3:0=ff >draft/schemata && echo 1-2,5-7 >verify/cpus_list")
     bad = tuned.state()
     # Something that we did not ask for and do not own: a repair that rewrites a group instead of a mask would reset it.
     tuned.run("echo MB:3=64 >/sys/fs/resctrl/draft/schemata")
@@ -252,8 +252,8 @@ def test_drift_is_named_and_only_it_is_repaired(tuned):
         check = tuned.play(SITE, "--tags", "cat", "--check", "--diff")
         assert check.changed_results.keys() == {CAT}
         assert check[CAT]["diff"]["changes"] == {
-            "before": {"resctrl:draft/L3/2": "ff", "resctrl:verify/cpus": "9-10,13-15"},
-            "after": {"resctrl:draft/L3/2": "f", "resctrl:verify/cpus": "9-11,13-15"},
+            "before": {"resctrl:draft/L3/0": "ff", "resctrl:verify/cpus": "1-2,5-7"},
+            "after": {"resctrl:draft/L3/0": "f", "resctrl:verify/cpus": "1-3,5-7"},
         }
         for line in check[CAT]["diff"]["prepared"].splitlines():
             assert line in check.output, "a person who reads the screen sees it too"

@@ -107,9 +107,9 @@ def test_tuned_host_is_green_and_left_as_it_was(tuned):
 
 
 def test_changed_mask_is_red_until_it_is_repaired(tuned):
-    tuned.run("echo L3:2=ff >/sys/fs/resctrl/draft/schemata")
+    tuned.run("echo L3:0=ff >/sys/fs/resctrl/draft/schemata")
     (complaint,) = require_failure(tuned)
-    assert complaint.startswith("L3 partition: L3 share of group draft, L3 domain 2")
+    assert complaint.startswith("L3 partition: L3 share of group draft, L3 domain 0")
     assert complaint.endswith(": found ff, wanted f. Run site.yml --tags cat.")
     tuned.run("sovereign-epyc apply")
     assert verify_complaints(tuned) == []

@@ -11,8 +11,8 @@ def test_masks(host):
     def masks(group):
         return host.check_output(f"grep L3: /sys/fs/resctrl/{group}/schemata").strip()
 
-    assert masks("draft") == "L3:0=fff0;1=fff0;2=000f;3=000f"
-    assert masks("verify") == "L3:0=000f;1=000f;2=fff0;3=fff0"
+    assert masks("draft") == "L3:0=000f;1=000f;2=fff0;3=fff0"
+    assert masks("verify") == "L3:0=fff0;1=fff0;2=000f;3=000f"
     assert masks(".") == "L3:0=000f;1=000f;2=000f;3=000f"
 
 

@@ -13,6 +13,6 @@ def test_registers(host):
             f"dd if=/dev/cpu/{cpu}/msr bs=8 skip=$((0xc0000108 / 8)) count=1 | od -An -tx8"
         ).strip()
 
-    assert int(prefetch_control(1), 16) & 0b101111 == 0b10  # draft: no stride prefetcher
-    assert int(prefetch_control(9), 16) & 0b101111 == 0  # verify: all of them
+    assert int(prefetch_control(9), 16) & 0b101111 == 0b10  # draft: no stride prefetcher
+    assert int(prefetch_control(1), 16) & 0b101111 == 0  # verify: all of them
     assert int(prefetch_control(0), 16) & 0b101111 == 0  # housekeeping: nobody asked

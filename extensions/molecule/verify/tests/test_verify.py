@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def test_partition(host):
-    assert ";2=000f;" in host.check_output("grep L3: /sys/fs/resctrl/draft/schemata")
+    assert "L3:0=000f;" in host.check_output("grep L3: /sys/fs/resctrl/draft/schemata")
 
 
 def test_own_check_of_the_host(host):

@@ -10,7 +10,8 @@ benchmark.yml measures its speed, and ablation.yml measures which options pay. T
 the ablation: the same service without options for its computation. A figure is the median over the rounds of the
 confirmation. Afterwards build/bench-llama has the documents of both runs and their pages. Then the server is restarted
 with and without slot files, and a client waits for the first token of a prompt of 8,000 tokens, and it is updated 30
-times while clients send requests. Last, ik_llama.cpp answers beside llama.cpp.
+times while clients send requests. Last, ik_llama.cpp answers beside llama.cpp, and an instance of each engine with
+default options beside a plain server.
 
 Run as `make bench-llama`, as root, on a machine that does nothing else. Exit code 1 when a figure misses its bar.
 """
@@ -31,6 +32,7 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import ablation_headline
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
+from tools.bench.llama_default import measure_default_instance
 from tools.bench.llama_engines import measure_engines
 from tools.bench.llama_restarts import measure_restarts
 from tools.bench.llama_updates import PACKAGE_FOLDER, fetch_nftables_packages, measure_outages, measure_updates
@@ -50,8 +52,8 @@ from vepyc.playbook_runs import clean_environment, quick_ansible_variables
 from vepyc.playbook_runs import run_playbook as run_playbook_for_results
 
 #: What this program measures: speed over a plain server, the wait for a token after a restart, failed requests and
-#: outages of updates, and the speed of ik_llama.cpp beside llama.cpp.
-PARTS = ("gains", "restarts", "updates", "outages", "engines")
+#: outages of updates, the speed of ik_llama.cpp beside llama.cpp, and that of default options beside plain servers.
+PARTS = ("gains", "restarts", "updates", "outages", "engines", "default")
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "build/bench-llama"
 BUILD, IK_BUILD, MODELS = "/opt/built", "/opt/ik", "/srv/models"
@@ -116,7 +118,7 @@ def main() -> int:
 
     def measure_all(figures: Figures) -> None:
         build, model = ensure_llama(NATIVE), ensure_wide_model()
-        ik_builds = {ensure_ik_llama(): IK_BUILD} if "engines" in options.parts else {}
+        ik_builds = {ensure_ik_llama(): IK_BUILD} if {"engines", "default"}.intersection(options.parts) else {}
         shutil.rmtree(RESULTS, ignore_errors=True)
         with (
             running_container(
@@ -134,6 +136,9 @@ def main() -> int:
             def serve(*others: dict[str, Any]) -> None:
                 run_playbook(hosts, "site", epyc_llama_instances=others)
 
+            def serve_with_default_plan(other: dict[str, Any]) -> None:
+                run_playbook(hosts, "site", epyc_llama_instances=[other], epyc_plan_housekeeping={})
+
             def update(other: dict[str, Any]) -> list[dict[str, Any]]:
                 variables = json.dumps({"epyc_llama_instances": [other]})
                 played = run_playbook_for_results(hosts.parent, "playbooks/site.yml", "-e", variables)
@@ -150,10 +155,12 @@ def main() -> int:
                 measure_updates(box, update, model_path, figures)
             if "outages" in options.parts:
                 measure_outages(update, f"{MODELS}/{ensure_deep_model().name}", figures)
+            binaries = {"llama.cpp": f"{BUILD}/bin/llama-server", "ik_llama.cpp": f"{IK_BUILD}/bin/llama-server"}
             if "engines" in options.parts:
-                binaries = {"llama.cpp": f"{BUILD}/bin/llama-server", "ik_llama.cpp": f"{IK_BUILD}/bin/llama-server"}
                 paths = {"bf16": model_path, "q4_k": f"{MODELS}/{ensure_k_quantized_model().name}"}
                 measure_engines(box, serve, binaries, paths, figures)
+            if "default" in options.parts:
+                measure_default_instance(box, serve_with_default_plan, binaries, model_path, figures)
 
     return run_measurement("bench-llama", measure_all)
 

@@ -50,7 +50,8 @@ for number in range(rounds + 1):
 PLAIN = """
 systemctl stop plain 2>/dev/null
 systemd-run --quiet --collect --unit=plain {server} -m {model} --port {port}
-until python3 -c "import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/health')" 2>/dev/null; do sleep 0.5; done
+until python3 -c "import urllib.request as web; web.urlopen('http://127.0.0.1:{port}/health')" 2>/dev/null
+do sleep 0.5; done
 """
 
 
@@ -59,7 +60,7 @@ def measure_default_instance(
 ) -> None:
     """Print the speed of a default instance over that of a plain server, for each engine, with a bar.
 
-    ``serve`` puts an instance into service in the container, ``servers`` are the programs by the names of their engines.
+    ``serve`` puts an instance into service in the container, ``servers`` has the program of each engine.
     """
     bar = BAR if (os.cpu_count() or 1) < CORES_WITHOUT_BAR else None
     words = "the a of to in is on at by as we he it or an if so no up do go me my us am be"

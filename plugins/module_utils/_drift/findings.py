@@ -215,7 +215,7 @@ class _FindingBuilder:
 
 def _build_cpu_role_lookup(host: Host) -> RoleOf:
     from .._errors import TuningError
-    from .._host.cpu_roles import ROLES
+    from .._host.intent import ROLES
 
     try:
         roles = {cpu: role for role in ROLES for cpu in getattr(host.plan, role)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._notation.cpulist import format_cpulist, parse_cpulist
-from .cpu_roles import ROLES
+from .intent import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

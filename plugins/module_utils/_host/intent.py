@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 UNITS = ("ccds", "l3_domains")
+#: The roles of CPUs in a plan. The role idle has the CPUs of no other role.
+ROLES = ("housekeeping", "draft", "verify", "idle")
 
 
 class RolePlacement:

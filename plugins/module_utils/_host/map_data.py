@@ -12,7 +12,7 @@ from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes_short
 from . import plan_text
 from .ccds import L3Domain
-from .cpu_roles import ROLES
+from .intent import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from .._kernel.lockdown import READ_ONLY
 from .._notation.cache_masks import allocate_cache_masks, count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
-from .cpu_roles import ROLES
 from .housekeeping import (
     choose_housekeeping_cpus,
     default_housekeeping_share,
     housekeeping_cpus_if_all_online,
     housekeeping_remarks,
 )
+from .intent import ROLES
 from .node_memory import list_odd_node_remarks
 
 TYPE_CHECKING = False

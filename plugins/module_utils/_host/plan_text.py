@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._notation.cache_masks import count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes_short
-from .cpu_roles import ROLES
+from .intent import ROLES
 from .topology import format_domain_counts_by_l3_size
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ other pins. ``cpuset``: no pinning; threads move freely between the CPUs of the 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._host.cpu_roles import ROLES
+from ..._host.intent import ROLES
 from ..._kernel import hugepages
 from ..._notation.cpulist import format_cpulist
 

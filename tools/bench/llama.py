@@ -32,8 +32,7 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import ablation_headline
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
-from tools.bench.llama_default import measure_default_instance
-from tools.bench.llama_engines import measure_engines
+from tools.bench.llama_engines import measure_default_instances, measure_engines
 from tools.bench.llama_restarts import measure_restarts
 from tools.bench.llama_updates import PACKAGE_FOLDER, fetch_nftables_packages, measure_outages, measure_updates
 from tools.bench.measurement import run_measurement
@@ -160,7 +159,7 @@ def main() -> int:
                 paths = {"bf16": model_path, "q4_k": f"{MODELS}/{ensure_k_quantized_model().name}"}
                 measure_engines(box, serve, binaries, paths, figures)
             if "default" in options.parts:
-                measure_default_instance(box, serve_with_default_plan, binaries, model_path, figures)
+                measure_default_instances(box, serve_with_default_plan, binaries, model_path, figures)
 
     return run_measurement("bench-llama", measure_all)
 

@@ -4,6 +4,7 @@
 
 """Measures the speed of ik_llama.cpp beside llama.cpp, with and without repacking at the start, on the same models.
 
+It also measures whether an instance with default options is as fast as ``llama-server -m MODEL``, for both engines.
 All instances of a model are in service at the same time, and only one of them is asked at a time. A ratio is the median
 over rounds, in each of which every instance answers the same request.
 """
@@ -11,13 +12,15 @@ over rounds, in each of which every instance answers the same request.
 from __future__ import annotations
 
 import json
+import os
+import random
 import shlex
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
 from vepyc.container import Container
-from vepyc.figures import Figures
+from vepyc.figures import Bar, Figures
 
 ROUNDS = 5
 #: Tokens of an answer, and words of a prompt.
@@ -32,6 +35,46 @@ COMMON = {"context": 4096, "slots": 1, "prompt_cache": "0MiB", "checkpoints": 0,
 #: The rates of an answer by their names in figures.
 RATES = {"prefill": "prompt_per_second", "decode": "predicted_per_second"}
 FIRST_PORT = 8080
+#: The least ratio of the speed of a default instance to that of a plain server.
+DEFAULT_BAR = Bar(">=", 0.97)
+#: A machine with so many cores keeps one for the operating system, which costs speed, so its figures have no bar.
+CORES_WITHOUT_BAR = 8
+DEFAULT_ROUNDS = 9
+#: Words of prompts. They are drawn at random, so that a server that looks tokens up in its text finds next to none.
+SHORT_WORDS = [
+    "the",
+    "a",
+    "of",
+    "to",
+    "in",
+    "is",
+    "on",
+    "at",
+    "by",
+    "as",
+    "we",
+    "he",
+    "it",
+    "or",
+    "an",
+    "if",
+    "so",
+    "no",
+    "up",
+    "do",
+    "go",
+    "me",
+    "my",
+    "us",
+    "am",
+    "be",
+]
+#: Starts a server as anybody would, and waits until it answers.
+START_PLAIN_SERVER = """
+systemd-run --quiet --collect --unit=plain {server} -m {model} --port {port}
+until python3 -c "import urllib.request as web; web.urlopen('http://127.0.0.1:{port}/health')" 2>/dev/null
+do sleep 0.5; done
+"""
 #: Sends the request at standard input to a port, and prints the timings of the answer.
 ASK = """
 import json, sys, urllib.request
@@ -82,10 +125,36 @@ def measure_engines(
 def _measure_round(box: Container, number: int) -> dict[str, dict[str, float]]:
     """Return the rates of each instance, which answer the same request one after the other."""
     prompt = " ".join(f"Room {key} has the key {key * 7919 % 9973}." for key in range(number, number + WORDS // 6))
+    return {name: _ask(box, FIRST_PORT + at, prompt) for at, name in enumerate(ENGINES)}
+
+
+def _ask(box: Container, port: int, prompt: str) -> dict[str, float]:
+    """Return the rates of an answer of the server at a port."""
     body = {"prompt": prompt, "n_predict": TOKENS, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
-    rates = {}
-    for at, name in enumerate(ENGINES):
-        words = shlex.join(["python3", "-c", ASK, str(FIRST_PORT + at)])
-        timings = json.loads(box.run(words, input=json.dumps(body)).stdout)
-        rates[name] = {rate: float(timings[key]) for rate, key in RATES.items()}
-    return rates
+    command = shlex.join(["python3", "-c", ASK, str(port)])
+    timings = json.loads(box.run(command, input=json.dumps(body), timeout=600).stdout)
+    return {rate: float(timings[key]) for rate, key in RATES.items()}
+
+
+def measure_default_instances(
+    box: Container, serve: Callable[[dict[str, Any]], None], binaries: Mapping[str, str], model: str, figures: Figures
+) -> None:
+    """Print the rates of an instance with default options over those of a plain server, for each engine, with a bar.
+
+    ``serve`` puts an instance into service in the container, with the default number of cores for the operating system.
+    """
+    bar = DEFAULT_BAR if (os.cpu_count() or 1) < CORES_WITHOUT_BAR else None
+    default_port, plain_port = FIRST_PORT, FIRST_PORT + 1
+    for engine, binary in binaries.items():
+        serve({"name": "chat", "port": default_port, "model": model, "binary": binary})
+        box.run(START_PLAIN_SERVER.format(server=binary, model=model, port=plain_port), timeout=300)
+        rounds = []
+        for number in range(DEFAULT_ROUNDS + 1):
+            prompt = " ".join(random.Random(number).choices(SHORT_WORDS, k=WORDS))
+            ports = (default_port, plain_port) if number % 2 else (plain_port, default_port)
+            rounds.append({port: _ask(box, port, prompt) for port in ports})
+        box.run("systemctl stop plain")
+        for rate in RATES:
+            ratios = [rates[default_port][rate] / rates[plain_port][rate] for rates in rounds[1:]]
+            name = f"default_instance_over_plain_{rate}_{engine.replace('.', '_')}"
+            figures.print_figure(name, median(ratios), "x", bar)

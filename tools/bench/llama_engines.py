@@ -42,33 +42,6 @@ CORES_WITHOUT_BAR = 8
 DEFAULT_ROUNDS = 9
 #: Words of prompts. They are drawn at random, so that a server that looks tokens up in its text finds next to none.
 SHORT_WORDS = "the a of to in is on at by as we he it or an if so no up do go me my us am be"
-    "the",
-    "a",
-    "of",
-    "to",
-    "in",
-    "is",
-    "on",
-    "at",
-    "by",
-    "as",
-    "we",
-    "he",
-    "it",
-    "or",
-    "an",
-    "if",
-    "so",
-    "no",
-    "up",
-    "do",
-    "go",
-    "me",
-    "my",
-    "us",
-    "am",
-    "be",
-]
 #: Starts a server as anybody would, and waits until it answers.
 START_PLAIN_SERVER = """
 systemd-run --quiet --collect --unit=plain {server} -m {model} --port {port}

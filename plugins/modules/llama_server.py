@@ -182,7 +182,15 @@ options:
           - Default values for the choice of the next token, as numbers by name. V(temperature), V(top_k), V(top_p),
             V(min_p), V(repeat_penalty), V(presence_penalty) and V(frequency_penalty) have the meaning of the same names
             in a request, and V(max_tokens) is the greatest length of an answer.
-          - The publisher of a model usually recommends values. Values in a request take precedence.
+          - The publisher of a model usually recommends values. Values in a request take precedence. The role
+            P(sovereign.epyc.epyc_llama#role) sets the recommended values of a model of its catalogue where an instance
+            has none.
+        type: dict
+        default: {}
+      catalogue_model:
+        description: What the catalogue says of the model, which the role P(sovereign.epyc.epyc_llama#role) sets so that
+          the plan can tell of it. C(name) is the name of the model, C(fetched) is whether the collection has ever
+          fetched it, and C(recommended_sampling) is whether O(instances[].sampling) comes from the catalogue.
         type: dict
         default: {}
       mla:

@@ -22,16 +22,13 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, parse_checksum
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import require_whole_number
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.catalogue_model import NEVER_FETCHED
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import (
     require_list,
     require_table,
     require_tables,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._model_facts import (
-    FACT_KEYS,
-    NEVER_FETCHED,
-    validate_model_facts,
-)
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._model_facts import FACT_KEYS, validate_model_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -111,11 +108,29 @@ def _insert_paths_of_instance(instance: Entry, by_name: Mapping[str, Entry], use
         placed["models"] = _model_paths_of_router(place, instance["models"], by_name, user_entries)
     if len(models) == 2:
         _require_same_vocabulary(place, models["model"], models["draft_model"])
+    if "fetched" in models.get("model", {}):
+        _add_facts_of_catalogue(placed, models["model"])
     template = models.get("model", {}).get("template", TEMPLATE_IN_FILE)
     arguments = list(require_list(instance.get("extra_arguments"), f"{place}: extra_arguments", "words"))
     if template != TEMPLATE_IN_FILE and not any(str(word).startswith("--chat-template") for word in arguments):
         placed["extra_arguments"] = [*arguments, "--chat-template", template]
     return placed
+
+
+def _add_facts_of_catalogue(instance: dict[str, Any], model: Entry) -> None:
+    """Give an instance what the catalogue says of its model, with the recommended sampling unless it has its own."""
+    is_recommended = "sampling" not in instance and bool(model.get("sampling")) and _generates_text(instance)
+    if is_recommended:
+        instance["sampling"] = dict(model["sampling"])
+    instance["catalogue_model"] = {
+        "name": model["name"],
+        "fetched": model["fetched"],
+        "recommended_sampling": is_recommended,
+    }
+
+
+def _generates_text(instance: Entry) -> bool:
+    return instance.get("task", "completion") == "completion"
 
 
 def _model_paths_of_router(place: str, models: Any, by_name: Mapping[str, Entry], user_entries: Any) -> dict[str, str]:

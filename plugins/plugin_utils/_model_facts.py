@@ -35,7 +35,6 @@ SHAPE_KEYS = {*REQUIRED_NUMBERS, *DERIVED_NUMBERS, *TEXTS, "source"}
 QUALITY_KEYS = {"name", "score", "source"}
 #: In place of the name of an MTP file: the model's own file has the MTP layers.
 MTP_IN_FILE = "own"
-NEVER_FETCHED = "never fetched by us"
 
 
 def validate_model_facts(place: str, entry: Entry) -> dict[str, Any]:
@@ -64,16 +63,6 @@ def list_models_with_shapes(entries: Mapping[str, Entry]) -> Iterator[dict[str, 
         if entry.get("shape"):
             others = ("fetched", "licence", "mtp", "quality", "sampling", "drafts", "vocabulary")
             yield {"name": name, **entry["shape"], **{key: entry.get(key) for key in others}}
-
-
-def never_fetched_remark(name: str, entry: Entry) -> str:
-    """Return a sentence on a catalogue entry that nobody of this collection fetched; an empty text for others."""
-    if entry.get("fetched"):
-        return ""
-    return (
-        f"{name} was {NEVER_FETCHED}: its numbers, names and checksums are those that public sources state, which the "
-        "catalogue names."
-    )
 
 
 def _validate_fetched(place: str, value: Any) -> bool:

@@ -33,8 +33,6 @@ from .engine_source import Source
 SPECIAL_MEMORIES = {"deepseek32", "deepseek4", "dflash", "dots3note", "glm-dsa", "glm5-next", "hy_v4", "minimax-m3"}
 #: Names that llama.cpp no longer has or never had, and files have.
 ONLY_IN_FILES: set[str] = set()
-#: The package with the source of ik_llama.cpp, and its version.
-IK_PACKAGE = ("ik-llama-cpp-python", "0.1.5")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +44,9 @@ def llama() -> Source:
 
 @pytest.fixture(scope="module")
 def ik() -> Source:
-    return engine_source.read_source(llama_cpp.fetch_python_package(*IK_PACKAGE))
+    """The source of ik_llama.cpp that the lab compiles."""
+    archive, dummy = llama_cpp.build_ik_request()
+    return engine_source.read_source(archive)
 
 
 def compare_names(source: Source) -> None:

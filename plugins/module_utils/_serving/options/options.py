@@ -8,7 +8,16 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._notation.sizes import UNITS, parse_bytes
-from . import adapters, router, rpc_endpoints, sampling, slot_context, speculation_kinds, unit_settings
+from . import (
+    adapters,
+    catalogue_model,
+    router,
+    rpc_endpoints,
+    sampling,
+    slot_context,
+    speculation_kinds,
+    unit_settings,
+)
 from .option_table import COMMON_FIELDS, Field, OptionTable
 
 TYPE_CHECKING = False
@@ -57,6 +66,7 @@ FIELDS = {
     "ubatch": Field("int", low=1),
     "experts": Field("int", low=1),
     "sampling": Field("dict", {}),
+    "catalogue_model": Field("dict", {}),
     # Options of ik_llama.cpp only
     "mla": Field("int", low=0, high=3),
     "attention_buffer": Field("int", low=1),
@@ -106,6 +116,7 @@ DRAFT_OPTIONS = (
 KIND_NEEDED_BY_OPTION = {**dict.fromkeys(DRAFT_OPTIONS, "draft or cascade"), "suffix_corpus": "suffix"}
 PARSERS: dict[str, Callable[[object], Any]] = {
     "adapters": adapters.parse_adapter_scales,
+    "catalogue_model": catalogue_model.parse_catalogue_model,
     "models": router.parse_router_models,
     "sampling": sampling.parse_sampling_settings,
     "speculation": speculation_kinds.parse_speculation_kinds,

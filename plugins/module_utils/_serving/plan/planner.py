@@ -17,11 +17,13 @@ from ..._notation.sizes import UNITS, format_bytes_short
 from ..catalogue import LLAMA
 from ..options import router, rpc_endpoints
 from ..options.adapters import format_lora_scaled_value, validate_adapters
+from ..options.catalogue_model import never_fetched_remark
 from ..options.option_table import LOOPBACK
 from ..options.options import ENGINES, POLICIES_BY_THREAD
 from ..options.unit_names import api_key_path_in_unit, instance_unit_name
 from . import cpu_assignment, free_memory, rpc_workers, slot_state
 from . import placement as placing
+from .default_choices import DefaultChoice
 from .instance_plan import InstancePlan, staged_paths
 from .memory_need import estimate_memory_need, shares_kv_cache, sum_of_largest_needs
 from .model_task import batch_remarks, choose_batch_sizes, task_refusal_reason
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from ..options.options import Options
-    from .default_choices import DefaultChoice
     from .free_memory import FreeMemory
     from .instance_plan import MemoryNeed, Placement, SlotBytes
     from .placement import ServerCapabilities
@@ -78,12 +79,14 @@ def plan_instance(
     _refuse_options_of_another_build(options, server)
     slot_state.require_possible_sharing(options, server)
     shared = shares_kv_cache(options, server, [model, *more_models])
-    choices: list[DefaultChoice] = []
+    choices: list[DefaultChoice] = _list_catalogue_choices(options)
     context_choices, remarks = slot_state.describe_context(options, server, [model, *more_models], shared)
     choices += context_choices
     remarks += [
         remark for item in (model, *more_models) for remark in _validate_model_and_draft(options, server, item, draft)
     ]
+    if options.catalogue_model and not options.catalogue_model["fetched"]:
+        remarks.append(never_fetched_remark(options.catalogue_model["name"]))
     validate_adapters(adapters, model)
     speculation = plan_speculation(
         options, host, cpu_assignment.choose_compute_cpus(options, host), model, draft if options.uses_draft else None
@@ -187,6 +190,15 @@ def _refuse_options_of_another_build(options: Options, server: ServerCapabilitie
             f"repack is an option of {ENGINES[0]}, and {options.binary} is {server.engine}, whose option for this is "
             "repack_at_start. Leave repack out."
         )
+
+
+def _list_catalogue_choices(options: Options) -> list[DefaultChoice]:
+    """Return the sampling as a choice of the plan, if it comes from the catalogue of models."""
+    if not options.catalogue_model.get("recommended_sampling"):
+        return []
+    values = ", ".join(f"{name} {value:g}" for name, value in options.sampling.items())
+    reason = f"the catalogue recommends it for {options.catalogue_model['name']}"
+    return [DefaultChoice("sampling", values, reason, undo="sampling: {}")]
 
 
 def _validate_model_and_draft(

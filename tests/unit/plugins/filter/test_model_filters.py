@@ -16,7 +16,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.sovereign.epyc.plugins.filter import model_files, with_models
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import known_architectures
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue, _model_facts
 
 FILES = model_files.FilterModule().filters()["model_files"]
 WITH = with_models.FilterModule().filters()["with_models"]
@@ -236,10 +236,79 @@ def test_an_instance_gets_the_paths_of_names() -> None:
         "model": "/srv/models/Qwen3-8B-Q4_K_M.gguf",
         "draft_model": "/srv/models/Qwen3-0.6B-Q8_0.gguf",
         "port": 1,
+        "sampling": {"temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0},
+        "catalogue_model": {"name": "qwen3-8b-q4", "fetched": False, "recommended_sampling": True},
     }
     paths = {"model": "/m/a.gguf", "draft_model": "/m/b.gguf"}
     assert placed(paths) == {"name": "chat", **paths}
     assert placed({"model": "mine"}, {"name": "mine", "path": "/m/a.gguf"})["model"] == "/m/a.gguf"
+
+
+def test_the_sampling_of_an_instance_replaces_that_of_the_catalogue() -> None:
+    for own in ({}, {"temperature": 0}):
+        made = placed({"model": "qwen3-8b-q4", "sampling": own}, {"name": "qwen3-8b-q4"})
+        assert made["sampling"] == own and made["catalogue_model"]["recommended_sampling"] is False
+    made = placed({"model": "qwen3-8b-q4", "task": "embedding"}, {"name": "qwen3-8b-q4"})
+    assert "sampling" not in made and made["catalogue_model"]["recommended_sampling"] is False
+    made = placed({"model": "smollm2-135m-q4"}, {"name": "smollm2-135m-q4"})
+    assert made["catalogue_model"] == {"name": "smollm2-135m-q4", "fetched": True, "recommended_sampling": False}
+    assert "catalogue_model" not in placed({"model": "mine"}, {"name": "mine", "path": "/m/a.gguf"})
+
+
+def test_an_entry_without_checksums_needs_trust() -> None:
+    entry = _model_catalogue.merge_user_entries_into_catalogue({})["kimi-k2.6-q4"]
+    (model,) = files({"name": "kimi-k2.6-q4", "trust_hub": True})
+    assert model["checksum"] == ["server"] and entry["revision"] in model["url"] and model["size"] is None
+    with pytest.raises(AnsibleFilterError, match="no checksum of this model, because it was never fetched by us"):
+        files({"name": "kimi-k2.6-q4"})
+    with pytest.raises(
+        AnsibleFilterError, match="Give trust_hub: true, and as revision a commit of the repository, and"
+    ):
+        files({"name": "minimax-m3-q4"})
+    with pytest.raises(AnsibleFilterError, match="minimax-m3-q4: trust_hub needs as revision a commit"):
+        files({"name": "minimax-m3-q4", "trust_hub": True})
+    (model,) = files({"name": "minimax-m3-q4", "trust_hub": True, "revision": COMMIT})
+    assert f"/resolve/{COMMIT}/UD-Q4_K_M/MiniMax-M3-UD-Q4_K_M-00001-of-00007.gguf" in model["url"]
+    (model,) = files({"name": "own"}, own={"own": {"url": "https://x.example.com/a.gguf"}})
+    assert model["checksum"] == []
+
+
+SHAPE = {"architecture": "llama", "quantization": "Q4_K_M", "parameters": 9, "layers": 2, "kv_bytes_per_token": 8}
+SHAPE["trained_context"] = 4096
+
+
+def test_the_facts_of_an_entry_of_the_user() -> None:
+    facts = {"shape": SHAPE, "sampling": {"top_k": "20"}, "mtp": "own", "fetched": True}
+    facts["quality"] = {"name": "Our test", "score": "71.5", "source": "a page"}
+    entry = _model_catalogue.merge_user_entries_into_catalogue({"house": {**MINE, **facts}})["house"]
+    assert entry["shape"] == {**SHAPE, "active_parameters": 9, "file_bytes": 17}
+    assert entry["sampling"] == {"top_k": 20} and entry["quality"]["score"] == 71.5
+    listed = {model["name"]: model for model in _model_facts.list_models_with_shapes({"house": entry})}
+    assert (
+        listed["house"]["file_bytes"] == 17 and listed["house"]["fetched"] is True and listed["house"]["drafts"] is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"fetched": "yes"}, "own: fetched is 'yes'; say true or false"),
+        ({"shape": {**SHAPE, "layers": 0}}, "own: shape: layers is '0'; say a whole number above 0"),
+        ({"shape": {**SHAPE, "heads": 1}}, "own: shape has heads, which none has: active_parameters, "),
+        ({"shape": {**SHAPE, "active_parameters": 10}}, "active_parameters is 10, more than all 9 parameters"),
+        ({"shape": {**SHAPE, "file_bytes": 18}}, "file_bytes is 18, but the parts have 17 bytes; leave file_bytes out"),
+        ({"shape": SHAPE, "parts": None}, "own: shape needs file_bytes, because parts do not state the size"),
+        ({"sampling": {"temp": 1}}, "own: sampling has no 'temp'; it takes temperature"),
+        ({"mtp": "yes"}, "own: mtp is 'yes'; give the file of the repository with the MTP layers"),
+        ({"quality": {"name": "x", "score": "good", "source": "y"}}, "own: quality: score is 'good'; say a number"),
+        ({"quality": {"name": "x", "score": 1, "by": "y"}}, "own: quality has by, which none has: name, score, source"),
+        ({"parts": [{"sha256": "a" * 64}, {"size": 1}]}, "some parts have a sha256 and some have none"),
+    ],
+)
+def test_facts_that_cannot_be(facts: dict[str, Any], words: str) -> None:
+    with pytest.raises(AnsibleFilterError) as refusal:
+        files({"name": "own"}, own={"own": {**MINE, **facts}})
+    assert words in str(refusal.value)
 
 
 def test_a_template_beside_the_file_is_an_argument() -> None:

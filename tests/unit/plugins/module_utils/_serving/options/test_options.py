@@ -95,6 +95,8 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ),
         ({"chat_template": "/t.jinja", "task": "embedding"}, "task is embedding, which has no conversations"),
         ({"sampling": 0.7}, "sampling must be a dictionary, as {temperature: 0.7, top_p: 0.8}, not '0.7'"),
+        ({"catalogue_model": {"name": 1}}, "catalogue_model is '{'name': 1}'; the role epyc_llama sets it, so leave"),
+        ({"catalogue_model": {"who": "x"}}, "catalogue_model is '{'who': 'x'}'; the role epyc_llama sets it"),
         ({"sampling": {"temp": 0.7}}, "sampling has no 'temp'; it takes temperature, top_k"),
         ({"sampling": {"top_p": 80}}, "sampling: top_p is '80'; say a number from 0 to 1"),
         ({"sampling": {"top_k": 2.5}}, "sampling: top_k is '2.5'; say a whole number from 0"),

@@ -318,6 +318,25 @@ def test_the_users_environment(host: Host, models: Models) -> None:
     assert "GLIBC_TUNABLES is set by the plan, to 'glibc.malloc.hugetlb=1'" in words
 
 
+def test_what_the_catalogue_says_of_a_model(host: Host, models: Models) -> None:
+    sampling = {"temperature": 1.0, "top_k": 20}
+    facts = {"name": "qwen3.6-27b-q4", "fetched": False, "recommended_sampling": True}
+    found = planned(host, models, sampling=sampling, catalogue_model=facts)
+    assert [choice.to_dict() for choice in found.default_choices if choice.option == "sampling"] == [
+        {
+            "option": "sampling",
+            "value": "temperature 1, top_k 20",
+            "reason": "the catalogue recommends it for qwen3.6-27b-q4",
+            "expected_gain": "",
+            "undo": "sampling: {}",
+        }
+    ]
+    assert any(remark.startswith("qwen3.6-27b-q4 was never fetched by us: ") for remark in found.remarks)
+    facts = {"name": "smollm2-135m-q4", "fetched": True, "recommended_sampling": False}
+    found = planned(host, models, sampling=sampling, catalogue_model=facts)
+    assert not any("never fetched" in remark or "the catalogue recommends" in remark for remark in found.remarks)
+
+
 def test_fewer_experts_cost_quality(host: Host, models: Models) -> None:
     found = planned(host, models, moe=True, experts=4)
     assert found.parameters["experts"] == ("llama", 4) and "for the worse" in found.remarks[0]

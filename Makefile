@@ -137,11 +137,15 @@ release: docs  ## Build the archive, the documents and their checksums into buil
 record: setup  ## Run `make site`, and put what it says into README.md
 	@PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --record README.md
 
-pictures: setup  ## Make the pictures of drift, plans, runs and what is served in docs anew
+plans: setup  ## Print what is chosen on twelve machines for six models; ARGS=--write renews what the test expects
+	PYTHONPATH=.collections:lab:. $(RUN) tools/plans.py $(ARGS)
+
+pictures: setup  ## Make the pictures of drift, plans, runs, capacity and what is served in docs anew
 	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/drift.py
 	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/plans.py
 	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/serving.py
 	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/runs.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/capacity.py
 
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench
@@ -151,4 +155,4 @@ clean: setup  ## Shut all virtual EPYCs down
 
 .PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule
 .PHONY: bench bench-report bench-fleet bench-llama bench-measuring bench-gateway bench-rows bench-draft bench-driver bench-prediction coverage mutants examples
-.PHONY: docs release record pictures bench-lab clean
+.PHONY: docs release record plans pictures bench-lab clean

@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import capacity_facts
+
 from .conftest import ROOT
 
 #: Columns of the table that are states of a host. The host of an inventory has the name of its state.
@@ -72,6 +74,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         }
     },
     "epyc_preflight": {"all": {"refusals": []}},
+    "epyc_capacity_info": {"all": {"facts": capacity_facts.host()}},
     "epyc_recommend_info": {"all": {"text": "epyc_llama_instances: []"}},
     "epyc_last_run": {"all": {"holds": False}},
     "epyc_memory_speed": {"all": {"clean": True, "text": "400 of 461 GB/s were read, 87%."}},

@@ -17,6 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents.sa
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics, run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.capacity_facts import prediction
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +60,18 @@ def test_relative_paths_begin_where_it_is_run_and_a_compressed_file_is_read(
     words = ["-e", "epyc_analyse_file=run.json.gz", "-e", "epyc_analyse_page=run.html"]
     run("ansible-playbook", "-i", "localhost,", str(ROOT / PLAYBOOK), *words, cwd=tmp_path)
     assert (tmp_path / "run.html").read_text() == run_page.render_run_page(bench_documents.ablation())
+
+
+def test_predictions_of_a_folder_of_runs(run: Callable[..., str], tmp_path: Path) -> None:
+    document = bench_documents.benchmark()
+    document["predictions"] = [prediction(20.0)]
+    (tmp_path / "run.json.gz").write_bytes(gzip.compress(json.dumps(document).encode()))
+    output = " ".join(run_analysis(run, f"epyc_analyse_folder={tmp_path}").split())
+    assert "Predicted against measured:" in output and "371 GB/s, measured" in output
+    assert "Benchmark of" not in output
+    (tmp_path / "run.json.gz").unlink()
+    with pytest.raises(pytest.fail.Exception, match="no JSON file of a run is there"):
+        run_analysis(run, f"epyc_analyse_folder={tmp_path}")
 
 
 def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from .conftest import ROOT
 SET_BY_PLAYS = (
     *("epyc_asked", "epyc_text_", "epyc_reboot_before", "epyc_bios_kernel"),
     *("epyc_site_asked", "epyc_site_last_run", "epyc_site_layers", "epyc_site_refusals", "epyc_site_steps"),
-    *(f"epyc_{name}_results" for name in ("ablation", "ask", "benchmark", "compare", "tune")),
+    *(f"epyc_{name}_results" for name in ("ablation", "ask", "benchmark", "capacity", "compare", "tune")),
 )
 
 

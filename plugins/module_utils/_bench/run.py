@@ -13,7 +13,7 @@ from .._io.store import HOME
 from .._notation.numbers import format_utc_time
 from .documents import run_document as documents
 from .host_memory import store_bandwidth_of_instance
-from .memory import instance_memory
+from .memory import instance_memory, rate_prediction
 from .memory.bandwidth import l3_cache_bytes
 from .sampling.meter import move_off_instance_cpus
 from .target import fingerprint
@@ -60,6 +60,7 @@ class Run:
         self.document = documents.new_run_document(
             identity, target.name, started, seed, host_facts, arms, caches, **plan
         )
+        self.document["predictions"] = rate_prediction.predict_rates_of_instance(host, target)
 
     def leave_cpus_and_measure_bandwidth(self, report_step: Callable[[str], None]) -> None:
         """Move this process off the CPUs of the instance, and measure the bandwidth of its idle memory."""

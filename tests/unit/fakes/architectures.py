@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
 #: Types by their numbers: one for vectors, the smallest for rows of 256, one for shorter rows, and a
 #: usual one.
-F32, IQ1_S, Q8_0, Q4_K = 0, 19, 8, 12
+F32, IQ1_S, Q8_0, Q4_K, MXFP4 = 0, 19, 8, 12, 39
 WORDS = 2000
 #: A word that is in the vocabulary and that no text gives.
 UNUSED = 5
@@ -119,6 +119,14 @@ NUMBERS: dict[str, dict[str, Any]] = {
 
 #: Models in all their layers, of the sizes that people serve.
 WHOLE: dict[str, dict[str, Any]] = {
+    # Llama 3.2 1B, which drafts for larger ones.
+    "dense 1B": {
+        **NUMBERS["gqa"],
+        "block_count": 16,
+        "embedding_length": 2048,
+        "feed_forward_length": 8192,
+        "attention.head_count": 32,
+    },
     # Llama 3.1 8B.
     "dense 8B": {
         **NUMBERS["gqa"],
@@ -147,13 +155,28 @@ WHOLE: dict[str, dict[str, Any]] = {
         "expert_count": 128,
         "expert_feed_forward_length": 768,
     },
+    # gpt-oss 120B: each token goes through 4 of 128 experts, and every other layer sees a window.
+    "moe 120B": {
+        "architecture": "gpt-oss",
+        "block_count": 36,
+        "embedding_length": 2880,
+        "feed_forward_length": 2880,
+        "attention.head_count": 64,
+        "attention.head_count_kv": 8,
+        "attention.key_length": 64,
+        "attention.value_length": 64,
+        "attention.sliding_window": 128,
+        "expert_count": 128,
+        "expert_used_count": 4,
+        "expert_feed_forward_length": 2880,
+    },
     # DeepSeek V3.
     "moe 671B": {**NUMBERS["mla"], "block_count": 61, "leading_dense_block_count": 3, "expert_count": 256},
 }
 
 
 def write(path: Path, name: str, rows: int = IQ1_S) -> Path:
-    """Write the model of this name, with rows of 256 of this type; its weights are holes."""
+    """Write the model of this name, with rows of whole blocks of this type; its weights are holes."""
     numbers = {**NUMBERS, **WHOLE}[name]
     words = [*zero_model.TOKENS, *(b"word %d" % word for word in range(WORDS - len(zero_model.TOKENS)))]
     unused = [UNUSED] * (WORDS - len(zero_model.TOKENS))
@@ -180,7 +203,8 @@ def write(path: Path, name: str, rows: int = IQ1_S) -> Path:
         entries.append(ggufs.entry("qwen35.rope.dimension_sections", "Ai", [11, 11, 10, 0]))
     tensors, end = [], 0
     for tensor, shape in shapes.items():
-        kind = F32 if len(shape) == 1 or "ssm_conv1d" in tensor else Q8_0 if shape[0] % 256 else rows
+        is_narrow = shape[0] % TENSOR_TYPES[rows][1] != 0
+        kind = F32 if len(shape) == 1 or "ssm_conv1d" in tensor else Q8_0 if is_narrow else rows
         tensors.append(ggufs.tensor(tensor, shape, kind, end))
         dummy, block, size = TENSOR_TYPES[kind]
         elements = 1

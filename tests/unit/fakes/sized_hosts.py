@@ -59,13 +59,20 @@ def sized(name: str, gib: int | None = None, thp: str = "always [madvise] never"
     """Return a machine with its memory, or with this much, evenly on its nodes."""
     standing = hosts.standing(name)
     nodes = [node.id for node in standing.topology().nodes]
-    total = (gib or MEMORY[name]) * (GIB >> 10) // len(nodes)
-    texts = {
-        f"/sys/devices/system/node/node{node}/meminfo": f"Node {node} MemTotal: {total} kB\n"
-        f"Node {node} MemFree: {total * LEFT // 100} kB"
-        for node in nodes
-    }
-    return Sized(standing, {**texts, **dict.fromkeys(GRUB, "#"), THP: thp, **files})
+    return with_memory(standing, dict.fromkeys(nodes, (gib or MEMORY[name]) / len(nodes)), thp, **files)
+
+
+def with_memory(
+    host: hosts.Host, gib_by_node: dict[int, float], thp: str = "always [madvise] never", **files: str
+) -> Sized:
+    """Return a machine whose nodes have this much memory."""
+    texts = {}
+    for node, gib in gib_by_node.items():
+        total = int(gib * (GIB >> 10))
+        texts[f"/sys/devices/system/node/node{node}/meminfo"] = (
+            f"Node {node} MemTotal: {total} kB\nNode {node} MemFree: {total * LEFT // 100} kB"
+        )
+    return Sized(host, {**texts, **dict.fromkeys(GRUB, "#"), THP: thp, **files})
 
 
 @cache

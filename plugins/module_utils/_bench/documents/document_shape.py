@@ -14,7 +14,7 @@ from ..load.objective_names import OBJECTIVES
 from ..rounds import schedule
 from .value_shapes import AMOUNT, COUNT, DURATION, NAME, NUMBER, PORTION, SCALAR, SEVERAL, SHARE, TEXT, WHOLE
 
-SCHEMA, MINOR = 2, 0
+SCHEMA, MINOR = 2, 1
 OBJECTIVE = text_choice_shape(*OBJECTIVES)
 CLASS = text_choice_shape(*schedule.REPETITIONS)
 #: A result is valid for this fingerprint; a host that differs in any field must be measured again. Null means "not
@@ -166,6 +166,19 @@ STEP = {
     "guessed": AMOUNT,
     "parts": {ANY: AMOUNT},
 }
+#: The rate that was predicted before the run, in tokens per second of one stream with so many streams. ``low`` and
+#: ``high`` are the range of the prediction, ``ceiling`` is the rate at which only memory is read, and ``gbps`` the
+#: bandwidth that it stands on, by its ``source``. ``arithmetic`` is a sentence with the numbers.
+PREDICTION = {
+    "streams": COUNT,
+    "tokens_per_second": AMOUNT,
+    "low": AMOUNT,
+    "high": AMOUNT,
+    "ceiling": AMOUNT,
+    "gbps": AMOUNT,
+    "source": text_choice_shape("measured", "paper"),
+    "arithmetic": TEXT,
+}
 DOCUMENT_SHAPE = {
     "schema": WHOLE,
     "minor": WHOLE,
@@ -178,6 +191,8 @@ DOCUMENT_SHAPE = {
     "seed": WHOLE,
     "fingerprint": FINGERPRINT,
     "plan": PLAN,
+    #: Predictions of the instance as it runs; nothing learns from them. Empty where a rate could not be predicted.
+    "predictions": [PREDICTION],
     "samples": [SAMPLE],
     "bandwidth": [BANDWIDTH],
     #: Bytes of the L3 caches of the instance's CPUs.

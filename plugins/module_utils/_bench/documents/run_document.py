@@ -65,6 +65,7 @@ def new_run_document(
         "seed": seed,
         "fingerprint": dict(fingerprint),
         "plan": {"arms": arms, "order": [], **defaults, **plan},
+        "predictions": [],
         "samples": [],
         "bandwidth": [],
         "cache": cache,

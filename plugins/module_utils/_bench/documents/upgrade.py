@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Upgrades a document of schema 1 in memory; its file stays as it is.
+"""Upgrades a document of an earlier schema in memory; its file stays as it is.
 
 Schema 1 had one token rate for two things: the decoding rate of the server with one stream, and the rate of the whole
 window with several streams. Both become what they are in schema 2. What schema 1 did not record becomes null.
+Schema 2.0 had no predictions, and no shortages of time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ NEW_IN_WITNESS: dict[str, Any] = {"joules": None, "seconds": None, "tokens": Non
 REMOVED_FROM_WITNESS = ("watts", "huge_kb")
 NEW_IN_PLAN: dict[str, Any] = {"objective": LATENCY, "objectives": [LATENCY], "slo": None, "costs": {}}
 NEW_IN_FINGERPRINT = dict.fromkeys(("host", "dimms", "nps", "engine", "model", "quantization"))
-NEW_IN_DOCUMENT: dict[str, Any] = {"minor": MINOR, "collection": None, "shortages": []}
+#: The keys that a document of schema 2.0 may lack.
+NEW_SINCE_2_0: dict[str, Any] = {"shortages": [], "predictions": []}
+NEW_IN_DOCUMENT: dict[str, Any] = {"minor": MINOR, "collection": None, **NEW_SINCE_2_0}
 
 
 def _drop_keys(shape: Mapping[Any, Any], *names: str) -> dict[Any, Any]:
@@ -61,10 +64,12 @@ SHAPE_1 = {
 
 
 def upgrade_document(document: Any) -> Any:
-    """Return a document of schema 1 as one of this version; BadRequest where it does not fit schema 1.
+    """Return a document of schema 1 or 2.0 as one of this version; BadRequest where it does not fit schema 1.
 
-    Data that is no document of schema 1 is returned as it is.
+    Data that is no document of an earlier schema is returned as it is.
     """
+    if isinstance(document, dict) and (document.get("schema"), document.get("minor")) == (SCHEMA, 0):
+        return {**NEW_SINCE_2_0, **document, "minor": MINOR}
     if not isinstance(document, dict) or document.get("schema") != 1:
         return document
     message = first_misfit_message(document, SHAPE_1)

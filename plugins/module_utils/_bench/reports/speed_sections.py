@@ -1,24 +1,26 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The sections of a report with the figures of its arms: by kind of prompts, by memory, and energy."""
+"""The sections of a report with the figures of its arms: by kind of prompts, by memory, by prediction, and energy."""
 
 from __future__ import annotations
 
 from ..memory import instance_memory
+from ..memory.compared_predictions import compare_predictions
 from ..rounds import measured_rounds, schedule
 from ..statistics.figures import figures_of_samples
 from .first_screen import unlike_remarks
 from .load_sections import load_sections
-from .report_model import NUMBER, Column, Section, Table
+from .report_model import NUMBER, TEXT, Column, Section, Table
 from .shown_run import mean_tokens_per_second
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from ..memory.ceiling import Ceiling
+    from ..memory.compared_predictions import ComparedPrediction
     from ..memory.instance_memory import StepKey
     from .report_model import AnyCell
     from .shown_run import ShownRun
@@ -43,6 +45,16 @@ LEGEND = (
     "output t/s: end to end, of all streams together; decode t/s: by the server's time for generating alone; first ms: "
     "to the first text, median; ms/token: after it, of a stream; gap p95: between two pieces of text"
 )
+#: The columns of the table of predictions after the name of the instance: the heading, and what the column shows.
+PREDICTION_COLUMNS = (
+    *(("streams", NUMBER), ("predicted", NUMBER), ("range", NUMBER), ("bandwidth", TEXT)),
+    *(("measured", NUMBER), ("steps", NUMBER), ("ratio", NUMBER)),
+)
+PREDICTION_LEGEND = (
+    "predicted, measured: tokens per second of a stream; bandwidth: what the prediction stands on, measured on the "
+    "host or of its data sheet; steps: decoding steps of a stream per second, fewer than tokens where the instance "
+    "speculates; ratio: measured steps over the prediction"
+)
 
 
 def speed_sections(run: ShownRun) -> Iterator[Section]:
@@ -52,6 +64,9 @@ def speed_sections(run: ShownRun) -> Iterator[Section]:
     yield from _streams_section(run, mark)
     yield from load_sections(run, mark)
     yield from _ceiling_section(run, mark)
+    compared = compare_predictions([run.data])
+    if compared:
+        yield build_prediction_section(compared)
     yield from _energy_section(run, mark)
 
 
@@ -142,6 +157,26 @@ def _ceiling_section(run: ShownRun, mark: str) -> Iterator[Section]:
 
 def _ceiling_cells(ceiling: Ceiling) -> list[AnyCell]:
     return [f"{ceiling.step_ms:.2f}", f"{ceiling.memory_ms or 0.0:.2f}", f"{ceiling.memory_time_share or 0.0:.2f}"]
+
+
+def build_prediction_section(compared: Sequence[ComparedPrediction]) -> Section:
+    """Return the table of predicted and measured rates: a row for each instance and number of streams."""
+    columns = [Column("instance"), *(Column(heading, kind) for heading, kind in PREDICTION_COLUMNS)]
+    rows = [[f"{row.host} {row.instance}".strip(), *_prediction_cells(row)] for row in compared]
+    return Section("predictions", "Predicted against measured", Table(columns, rows), PREDICTION_LEGEND)
+
+
+def _prediction_cells(row: ComparedPrediction) -> list[AnyCell]:
+    predicted = row.predicted
+    return [
+        str(predicted["streams"]),
+        f"{predicted['tokens_per_second']:.1f}",
+        f"{predicted['low']:.1f} to {predicted['high']:.1f}",
+        f"{predicted['gbps']:.0f} GB/s, {predicted['source']}",
+        f"{row.tokens:.1f}",
+        f"{row.steps:.1f}",
+        f"{row.ratio:.2f}",
+    ]
 
 
 def _energy_section(run: ShownRun, mark: str) -> Iterator[Section]:

@@ -19,8 +19,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import bench
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import run as runs
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import closed_loop, open_loop
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.compared_predictions import (
+    compare_predictions,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import run_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import BenchmarkResult
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import MeasuredInstance
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import measuring_run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import (
@@ -67,6 +71,24 @@ def test_a_run_of_two_rounds(here: Measured) -> None:
     assert all(not one["cache_prompt"] and one["ignore_eos"] for one in here.asked)
     # The instance computes on CPUs 4 and 5.
     assert here.set_aside and not here.set_aside[0] & {4, 5}
+
+
+def test_a_run_keeps_what_was_predicted_when_it_began(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has the prediction beside the measured steps, of which each has a guessed token too."""
+    document = run(here)[1]
+    assert [one["streams"] for one in document["predictions"]] == [1, here.slots]
+    predicted = document["predictions"][0]
+    assert predicted["low"] < predicted["tokens_per_second"] < predicted["high"] < predicted["ceiling"]
+    assert predicted["source"] == "paper" and "GB/s (paper)" in predicted["arithmetic"]
+    (compared,) = compare_predictions([document])
+    assert compared.tokens == pytest.approx(1000 / TOKEN_MS) and compared.steps < compared.tokens
+    assert compared.ratio == pytest.approx(compared.steps / predicted["tokens_per_second"])
+    assert "Predicted against measured:" in run_report.render_run_report(document)
+    # Of another format than GGUF nothing is predicted.
+    monkeypatch.setattr(MeasuredInstance, "gguf_model_path", lambda self: None)
+    document = run(here, output=str(here.service.tree.root / "again.json"))[1]
+    assert document["predictions"] == []
+    assert "Predicted against measured" not in run_report.render_run_report(document)
 
 
 def test_the_figures_of_a_benchmark(here: Measured) -> None:

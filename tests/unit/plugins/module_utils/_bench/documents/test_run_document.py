@@ -187,6 +187,19 @@ def test_a_newer_minor_version_may_have_more_keys(tmp_path: Path) -> None:
         run_document.validate_document(data)
 
 
+def test_a_run_that_began_before_predictions_were_kept_goes_on(tmp_path: Path) -> None:
+    old = {**run(), "minor": 0}
+    for key in ("predictions", "shortages"):
+        del old[key]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(old))
+    data = run_document.load_document(str(path))
+    assert (data["predictions"], data["minor"]) == ([], document_shape.MINOR)
+    data["remarks"].append("It goes on.")
+    run_document.save_document(str(path), data)
+    assert run_document.load_document(str(path)) == data
+
+
 def old_ablation() -> Data:
     """Return the text of a run that schema 1 recorded."""
     return dict(json.loads(gzip.decompress(OLD_RUN.read_bytes())))
@@ -196,7 +209,7 @@ def test_a_compressed_run_of_schema_1_is_read(tmp_path: Path) -> None:
     old = old_ablation()
     assert old["schema"] == 1
     data = run_document.load_document(str(OLD_RUN))
-    assert (data["schema"], data["minor"], data["collection"]) == (2, 0, None)
+    assert (data["schema"], data["minor"], data["collection"]) == (2, document_shape.MINOR, None)
     assert data["plan"]["zone"] == old["plan"]["zone"] and data["plan"]["objectives"] == ["latency"]
     assert {arm["name"]: arm["removed"] for arm in data["plan"]["arms"]} == {
         "stock": ["speculation"],

@@ -164,8 +164,9 @@ def _leave_unit_and_volunteer_for_oom() -> None:
     """Let the kernel kill this process first, and count its memory to no unit, whose limit it could exceed."""
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
-    # In a container, this group may take no process; then the memory counts to the unit.
-    with suppress(OSError), open(f"{CGROUPS}/cgroup.procs", "w", encoding="ascii") as file:
+    # In a container, this group may take no process; then the memory counts to the unit. Mode "r+" makes no file where
+    # there is none, as with control groups of version 1.
+    with suppress(OSError), open(f"{CGROUPS}/cgroup.procs", "r+", encoding="ascii") as file:
         file.write(str(os.getpid()))
 
 

@@ -157,8 +157,8 @@ def _estimate_cache_and_checkpoint_bytes(
     cache = compute_kv_cache_size(model, build_cache_settings(options, server, types, model, shared))
     if cache is None:
         return 0
-    checkpoints = options.checkpoints_per_slot if server.has_flag(CHECKPOINTS_FLAG) else 0
-    return cache.bytes + checkpoints * options.slots * cache.checkpoint
+    checkpoints: int = options.slots * options.checkpoints_per_slot if server.has_flag(CHECKPOINTS_FLAG) else 0
+    return cache.bytes + checkpoints * cache.checkpoint
 
 
 def build_cache_settings(

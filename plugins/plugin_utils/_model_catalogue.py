@@ -130,7 +130,7 @@ def _add_facts_of_catalogue(instance: dict[str, Any], model: Entry) -> None:
 
 
 def _generates_text(instance: Entry) -> bool:
-    return instance.get("task", "completion") == "completion"
+    return str(instance.get("task") or "completion") == "completion"
 
 
 def _model_paths_of_router(place: str, models: Any, by_name: Mapping[str, Entry], user_entries: Any) -> dict[str, str]:

@@ -97,7 +97,7 @@ def _validate_shape(place: str, shape: Any, parts: list[dict[str, Any]]) -> dict
 def _compute_file_bytes(place: str, stated: Any, parts: list[dict[str, Any]]) -> int:
     """Return the size of all files of a model: the sum of its parts, or the stated size if a part has none."""
     sizes = [part.get("size") for part in parts]
-    total = 0 if None in sizes else sum(sizes)
+    total = 0 if None in sizes else sum(size for size in sizes if size)
     if stated is None and not total:
         raise BadRequest(f"{place} needs file_bytes, because parts do not state the size of each file.")
     number = total if stated is None else _require_positive_number(place, "file_bytes", stated)

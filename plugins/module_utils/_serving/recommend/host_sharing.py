@@ -18,7 +18,7 @@ from .largest_fit import choose_best_levels_that_fit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..._host.host import Host
     from ..plan.free_memory import FreeMemory
@@ -109,11 +109,11 @@ def _pack_and_divide_parts(
 ) -> Assignment | None:
     """Return a part for each model, divided where several models get the same part; None where they do not fit.
 
-    The slowest part reads as few bytes as possible for each of its links to memory. ``shares`` are loads that every
-    part has.
+    The slowest part reads as few bytes as possible for each of its links to memory, then the next slowest, so that no
+    part is left without a model. ``shares`` are loads that every part has.
     """
     best: Assignment | None = None
-    best_seconds = float("inf")
+    best_seconds = [float("inf")]
     failed = 0
     # The largest models come first, so that a good packing is found early, and worse ones are not followed.
     order = sorted(loads, key=lambda load: (-load.memory, load.number))
@@ -122,7 +122,7 @@ def _pack_and_divide_parts(
     def pack_next(at: int) -> None:
         nonlocal best, best_seconds, failed
         left = _memory_left([(load, [part]) for part, members in zip(parts, packed) for load in members], available)
-        seconds = max(
+        seconds = _slowest_first(
             sum(load.bytes_per_token for load in members) / part.links for part, members in zip(parts, packed)
         )
         if left is None or seconds >= best_seconds or failed == MOST_FAILED_PACKINGS:
@@ -180,10 +180,10 @@ def _divide_parts_in_order(
     if sum(load.memory for load in loads) > sum(available.get(node, 0) for node in nodes):
         return None
     by_memory = sorted(loads, key=lambda load: load.memory)
-    best, best_seconds = None, float("inf")
+    best, best_seconds = None, [float("inf")]
     for order in (list(loads), by_memory[::-1], by_memory):
         for counts in _list_part_counts(order, len(parts)):
-            seconds = max(load.bytes_per_token / count for load, count in zip(order, counts))
+            seconds = _slowest_first(load.bytes_per_token / count for load, count in zip(order, counts))
             if seconds >= best_seconds:
                 continue
             ends = [sum(counts[: number + 1]) for number in range(len(counts))]
@@ -191,6 +191,11 @@ def _divide_parts_in_order(
             if _memory_left(pairs, available) is not None:
                 best, best_seconds = pairs, seconds
     return {load.number: members for load, members in best} if best else None
+
+
+def _slowest_first(seconds: Iterable[float]) -> list[float]:
+    """Return the times of parts for a token, up to a constant factor, in an order in which lists can be compared."""
+    return sorted(seconds, reverse=True)
 
 
 def _list_part_counts(loads: Sequence[ModelLoad], parts: int) -> Iterator[list[int]]:

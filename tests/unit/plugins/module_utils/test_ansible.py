@@ -148,7 +148,7 @@ def test_what_a_reader_remarks_is_a_warning(tree: hosts.Host, run: Run, monkeypa
     monkeypatch.setattr(_ansible.AnsibleModule, "warn", lambda module, text: warnings.append(text))
     tree.offline("5")
     found = run(epyc_plan, draft={"ccds": 1})
-    assert [remark.partition(",")[0] for remark in found["remarks"]] == ["draft is without CPU 5"]
+    assert [remark.partition(",")[0] for remark in found["remarks"]] == ["verify is without CPU 5"]
     assert warnings == found["remarks"]
 
 

@@ -78,6 +78,9 @@ def test_models_share_a_host_of_any_shape(read: dict[str, Any], shape: Shape, na
     no_core_works_for_two(host, plans)
     no_instance_crosses_the_link_between_sockets(host, plans, candidates)
     no_ccd_is_cut_while_there_are_enough(host, plans, candidates)
+    if not shape.bare_nodes and len(shape.node_gib) == 1:
+        busy = {cpu for plan in plans for cpu in plan.placement.busy_cpus}.union(host.plan.housekeeping)
+        assert all(busy.intersection(core) for core in host.topology.cores), "some cores have no work"
 
 
 def refusal_is_one_message_and_true(message: str, host: Host, candidates: list[Candidate]) -> None:

@@ -51,10 +51,19 @@ def test_many_models_get_a_ccd_each(models: dict[str, str], tmp_path: Path) -> N
     paths = list(map(str, copies))
     fs = sized("9754")
     result = recommended(fs, paths[:6], tmp_path)
-    assert len(planned_as_site_would(fs, result["variables"])) == 6
-    assert sum(len(one["cpus"].split(",")) for one in instances(result)) == 8
-    said = refused(fs, paths, tmp_path)
-    assert "do not fit beside each other" in said and "on 4 nodes with 8 CCDs" in said
+    services = planned_as_site_would(fs, result["variables"])
+    assert [one["cpus"] for one in instances(result)] == ["ccd0", "ccd1", "ccd2", "ccd3", "node2", "node3"]
+    assert {len(one.placement.nodes) for one in services} == {1}
+
+
+def test_models_that_outnumber_ccds_share_their_cores(models: dict[str, str], tmp_path: Path) -> None:
+    copies = [tmp_path / f"copy-{number}.gguf" for number in range(9)]
+    for copy in copies:
+        copy.symlink_to(models["dense 8B"])
+    fs = sized("9754")
+    result = recommended(fs, list(map(str, copies)), tmp_path)
+    assert len(planned_as_site_would(fs, result["variables"])) == 9
+    assert [one["cpus"] for one in instances(result)][:3] == ["1-7", "8-15", "ccd1"]
 
 
 def test_two_large_models_do_not_fit(models: dict[str, str], tmp_path: Path) -> None:

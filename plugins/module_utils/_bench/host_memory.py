@@ -122,7 +122,7 @@ def _measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: S
     bandwidth = measure_bandwidth(top, cpus, nodes, policy)
     if not bandwidth.measured or bandwidth.gbps is None:
         raise TuningError(f"The memory bandwidth cannot be measured: {' '.join(bandwidth.reasons)}")
-    return bandwidth.gbps
+    return float(bandwidth.gbps)
 
 
 def _make_room(host: Host, cpus_by_node: dict[int, list[int]]) -> None:

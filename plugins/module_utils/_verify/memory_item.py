@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from .._host.memory_speed import LEAST_SHARE, MEASURE_COMMAND
+from .._host.memory_channels import LEAST_SHARE
+from .._host.memory_speed import MEASURE_COMMAND
 from .checklist_items import NOT_CONFIGURED, OK, WRONG, Item
 
 TYPE_CHECKING = False

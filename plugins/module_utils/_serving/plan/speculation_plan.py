@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._host.memory_channels import data_sheet_gbps_of_socket
-from ..._host.memory_speed import MEASURED
+from ..._host.memory_speed import MEASURE_COMMAND, MEASURED
 from ..._models import draft_compatibility
 from ..._models.token_cost import TokenWork
 from ..options.speculation_kinds import SERVER_KINDS, sort_speculation_kinds
@@ -98,7 +98,7 @@ def plan_speculation(
     if _measured_gbps(options, host, host.memory_speed.measured_by_node) is None and not data_sheet_gbps_of_socket(top):
         result.remarks.append(
             f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {resources.bandwidth / 1e9:.0f} GB/s "
-            "are assumed to choose draft_max. Set bandwidth to the measured value."
+            f"are assumed to choose draft_max. Measure it ({MEASURE_COMMAND}), or set bandwidth."
         )
     if not estimate.draft_max:
         named = draft.path if draft else f"what {model.path} guesses by itself"

@@ -7,13 +7,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import save_measured_speed
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import TokenWork
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate, speculation_plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.draft_estimate import ComputeResources
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -127,3 +132,16 @@ def test_a_longer_batch_never_costs_less(tokens: int) -> None:
 @pytest.mark.parametrize(("tokens", "cost"), [(1, 14.5), (3, 36.3), (8, 79.0), (32, 163.0), (64, 326.0)])
 def test_the_cost_of_a_batch(tokens: int, cost: float) -> None:
     assert draft_estimate.one_core_batch_milliseconds(tokens) == pytest.approx(cost)
+
+
+def test_what_was_measured_on_the_host_counts_for_its_draft(tmp_path: Path) -> None:
+    """Decoding reaches a share of it; a slow host gets a longer draft, because reading the weights takes longer."""
+    host = hosts.small(tmp_path)
+    options: Any = SimpleNamespace(bandwidth=None)
+    assert speculation_plan._measured_gbps(options, Host(host.fs), [0]) is None
+    save_measured_speed(Host(host.fs), Store(str(tmp_path)), dict.fromkeys(range(4), 20.0), 77.0)
+    known = Host(host.fs)
+    found = [speculation_plan._measured_gbps(options, known, nodes) for nodes in ([0], [0, 1, 2, 3], [])]
+    assert found == [pytest.approx(13.0), pytest.approx(50.05), None]
+    options.bandwidth = 30
+    assert speculation_plan._measured_gbps(options, known, [0]) == 30.0

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import save_measured_speed
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
@@ -122,6 +124,9 @@ def test_a_host_of_unknown_memory(tmp_path: Path, models: Models) -> None:
     assert "65 GB/s are assumed" in planned(host, models, speculation="draft").remarks[0]
     told = planned(host, models, speculation="draft", bandwidth=100.0)
     assert not any("assumed" in remark for remark in told.remarks)
+    save_measured_speed(host, Store(str(tmp_path)), dict.fromkeys(range(4), 25.0), 100.0)
+    measured = planned(Host(host.fs), models, speculation="draft")
+    assert not any("assumed" in remark for remark in measured.remarks)
 
 
 def test_without_a_role_the_draft_has_the_fullest_ccd(models: Models) -> None:

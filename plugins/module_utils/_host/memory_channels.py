@@ -5,7 +5,9 @@
 
 A socket reads at most channels x MT/s x 8 bytes, and at most what the links of its CCDs carry.
 Source: AMD's data sheets for channels and speeds. A link reads 32 bytes in each cycle of the fabric clock: 1.6 GHz on
-Zen 3, 1.8 GHz on Zen 4, 2 GHz on Zen 5. On Zen 2, 36 to 37 GB/s were measured for one CCD.
+Zen 3, 1.8 GHz on Zen 4, 2 GHz on Zen 5. On Zen 2, 36 to 37 GB/s were measured for one CCD. A 9355P with eight CCDs has
+two links for each (Chips and Cheese). Two 9124, of 16 cores and four CCDs each, read 530 GB/s (llama.cpp discussion
+11530), which is 16.6 for each core.
 The firmware names slots, not channels. On many boards the name of a slot contains its channel. Elsewhere only the
 number of modules can show that channels are empty. Source: DMTF DSP0134; names from dumps of servers of each vendor.
 """
@@ -25,15 +27,26 @@ if TYPE_CHECKING:
 class SocketMemory:
     """The memory of one socket by the data sheet: channels, their highest speed in MT/s, and GB/s of a CCD's link.
 
+    With at most ``wide_ccds`` CCDs, each CCD has two links. ``wide_core_gbps`` is what one core reads through them.
     ``is_paper`` is True for a generation of which nobody has published a measurement.
     """
 
-    __slots__ = ("channels", "is_paper", "link_gbps", "mts")
+    __slots__ = ("channels", "is_paper", "link_gbps", "mts", "wide_ccds", "wide_core_gbps")
 
-    def __init__(self, channels: int, mts: int, link_gbps: float, is_paper: bool = False) -> None:
+    def __init__(
+        self,
+        channels: int,
+        mts: int,
+        link_gbps: float,
+        wide_ccds: int = 0,
+        wide_core_gbps: float = float("inf"),
+        is_paper: bool = False,
+    ) -> None:
         self.channels = channels
         self.mts = mts
         self.link_gbps = link_gbps
+        self.wide_ccds = wide_ccds
+        self.wide_core_gbps = wide_core_gbps
         self.is_paper = is_paper
 
     @property
@@ -48,9 +61,9 @@ SOCKETS = (
     (23, 0x00, 0x0F, SocketMemory(8, 2666, 42.6)),
     (23, 0x30, 0x3F, SocketMemory(8, 3200, 37.0)),
     (25, 0x00, 0x0F, SocketMemory(8, 3200, 51.2)),
-    (25, 0x10, 0x1F, SocketMemory(12, 4800, 57.6)),
+    (25, 0x10, 0x1F, SocketMemory(12, 4800, 57.6, wide_ccds=4, wide_core_gbps=16.6)),
     (25, 0xA0, 0xAF, SocketMemory(12, 4800, 57.6)),
-    (26, 0x00, 0x1F, SocketMemory(12, 6000, 64.0)),
+    (26, 0x00, 0x1F, SocketMemory(12, 6000, 64.0, wide_ccds=8)),
     (26, 0x50, 0x57, SocketMemory(16, 12800, 205.0, is_paper=True)),
 )
 #: A host without a fault reads more than this share of what its memory modules and its CCDs allow.
@@ -60,10 +73,6 @@ ASSUMED_SOCKET_GBPS = 100.0
 #: First digit of the SKU, and channels, of the EPYC 8004: it has the family and model of the EPYC 9004 and half of its
 #: channels.
 SMALL_SOCKET = ("8", 6)
-#: A CCD of an EPYC 9004 with at most four CCDs has two links.
-WIDE_FAMILY, MOST_WIDE_CCDS = 25, 4
-#: GB/s that one core of such a CCD reads: two 9124, of 16 cores each, read 530 GB/s (llama.cpp discussion 11530).
-WIDE_CORE_GBPS = 16.6
 #: Patterns of the channel in the bank name of a slot (P0_Node0_Channel0_Dimm0, P0 CHANNEL A), and in the name of a slot
 #: (DIMM_P0_A0, P1-DIMMA1, DIMMA1).
 BY_BANK = re.compile(r"(.*CHANNEL[ _]?[0-9A-Z]+)", re.IGNORECASE)
@@ -116,11 +125,11 @@ def ccd_gbps(top: Topology) -> float | None:
     if memory is None:
         return None
     per_socket = -(-len(top.ccds) // max(1, len(top.sockets)))
-    is_small = memory.channels == SMALL_SOCKET[1]
-    if top.family != WIDE_FAMILY or is_small or memory.mts < 4800 or not 0 < per_socket <= MOST_WIDE_CCDS:
+    # A virtual machine shows only a part of the CCDs.
+    if "hypervisor" in top.flags or not 0 < per_socket <= memory.wide_ccds:
         return memory.link_gbps
     cores = -(-len(top.cores) // len(top.ccds))
-    return max(memory.link_gbps, min(2 * memory.link_gbps, WIDE_CORE_GBPS * cores))
+    return max(memory.link_gbps, min(2 * memory.link_gbps, memory.wide_core_gbps * cores))
 
 
 def numbers_of_ccds(top: Topology, cpus: Sequence[int]) -> tuple[int, ...]:

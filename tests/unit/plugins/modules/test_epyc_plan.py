@@ -27,19 +27,19 @@ def planned(tree: hosts.Host) -> dict[str, Any]:
 
 
 def measure(tree: hosts.Host, gbps: float) -> None:
-    """Store a measurement of all four nodes of the small machine, whose two CCDs carry 230.4 GB/s."""
+    """Store a measurement of all four nodes of the small machine, whose two CCDs carry 115.2 GB/s."""
     save_measured_speed(Host(tree.fs), Store(str(tree.root)), dict.fromkeys(range(4), gbps / 4), gbps)
 
 
 def test_a_third_of_the_bandwidth_is_the_first_line(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path)
-    measure(tree, 77.0)
+    measure(tree, 38.0)
     result = planned(tree)
     first = result["text"].splitlines()[0]
-    assert first.startswith("FAULT: This host reads 77 of 230 GB/s from its memory, 33%; below 60% something is wrong")
+    assert first.startswith("FAULT: This host reads 38 of 115 GB/s from its memory, 33%; below 60% something is wrong")
     assert result["map"]["faults"] == result["remarks"] == [first.partition(" ")[2]]
     memory = result["ansible_facts"]["epyc"]["memory"]
-    assert (memory["measured_gbps"], memory["theoretical_gbps"], memory["is_slow"]) == (77.0, 230.4, True)
+    assert (memory["measured_gbps"], memory["theoretical_gbps"], memory["is_slow"]) == (38.0, 115.2, True)
 
 
 def test_a_module_that_is_missing_is_told_without_a_warning(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_module_that_is_missing_is_told_without_a_warning(tmp_path: Path) -> N
 
 def test_memory_without_a_fault_is_not_spoken_of(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path)
-    measure(tree, 200.0)
+    measure(tree, 100.0)
     result = planned(tree)
     assert result["text"].startswith("AMD EPYC 9754")
     assert (result["map"]["faults"], result["remarks"]) == ([], [])
@@ -62,7 +62,7 @@ def test_the_command_of_the_host_says_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tree = hosts.small(tmp_path)
-    measure(tree, 77.0)
+    measure(tree, 38.0)
     monkeypatch.setattr(_cli, "KernelFS", lambda read_only: KernelFS(str(tmp_path), read_only=read_only))
     assert _cli.print_plan(as_json=False) == 0
-    assert capsys.readouterr().out.startswith("FAULT: This host reads 77 of 230 GB/s")
+    assert capsys.readouterr().out.startswith("FAULT: This host reads 38 of 115 GB/s")

@@ -45,7 +45,7 @@ class Clock:
 
 
 class Measurements:
-    """Stands for what measures: each CPU reads 5 GB/s, and all together 70."""
+    """Stands for what measures: each CPU reads 3 GB/s, and all together 40."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]] = []
@@ -53,7 +53,7 @@ class Measurements:
 
     def measure(self, top: Any, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str] = ()) -> Bandwidth:
         self.asked.append((tuple(cpus), tuple(nodes), tuple(policy)))
-        return Bandwidth(cpus, nodes, min(70.0, 5.0 * len(cpus)), self.source, ["There is no compiler."])
+        return Bandwidth(cpus, nodes, min(40.0, 3.0 * len(cpus)), self.source, ["There is no compiler."])
 
 
 @pytest.fixture
@@ -85,10 +85,10 @@ def test_each_node_and_all_of_them_are_measured_and_stored(host: hosts.Host, mea
     ]
     # One thread of each core reads.
     assert measurements.asked[-1][0] == tuple(range(16))
-    assert (speed.measured_gbps, speed.measured_by_node) == (70.0, dict.fromkeys(range(4), 20.0))
-    assert load_memory_speed(Host(host.fs)).measured_gbps == 70.0
-    # Two CCDs with two links each carry 230 GB/s.
-    assert host_memory.format_memory_speed(speed).startswith("70 of 230 GB/s were read, 30%. Node 0: 20 GB/s, node 1:")
+    assert (speed.measured_gbps, speed.measured_by_node) == (40.0, dict.fromkeys(range(4), 12.0))
+    assert load_memory_speed(Host(host.fs)).measured_gbps == 40.0
+    # Two CCDs carry 115 GB/s.
+    assert host_memory.format_memory_speed(speed).startswith("40 of 115 GB/s were read, 35%. Node 0: 12 GB/s, node 1:")
     assert speed.is_slow
     assert len(lines) == 5
 

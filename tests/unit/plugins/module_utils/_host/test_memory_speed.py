@@ -51,6 +51,8 @@ def measured(host: hosts.Host, gbps: float) -> MemorySpeed:
         ),
         # Sixteen CCDs of one core: the channels limit, and not the links.
         ("9655", {"model": "AMD EPYC 9175F 16-Core Processor", "l3_per_socket": 16, "cores_per_l3": 1}, 576.0, 64.0),
+        # Eight CCDs of four cores with two links each, as a 9355.
+        ("9655", {"model": "AMD EPYC 9355 32-Core Processor", "l3_per_socket": 8, "cores_per_l3": 4}, 576.0, 128.0),
         # Two CCDs of a Zen 3.
         ("two 7543", {"l3_per_socket": 2, "sockets": 1, "nodes": 1, "ids": None}, 102.4, 51.2),
         ("9655", {"model": "AMD Eng Sample: 100-000001045-02", "number": 80, "l3_per_socket": 8}, 1638.4, 205.0),
@@ -106,6 +108,9 @@ def test_the_modules_of_a_virtual_machine_are_no_fault(tmp_path: Path) -> None:
     host.put("/proc/cpuinfo", text.replace("flags\t\t: ", "flags\t\t: hypervisor "))
     speed = load_memory_speed(Host(host.fs))
     assert (speed.theoretical_source, speed.faults) == ("data sheet", [])
+    # Its bandwidth is a part of that of its host.
+    slow = measured(host, 50.0)
+    assert (slow.measured_gbps, slow.is_slow, slow.faults) == (50.0, False, [])
 
 
 def test_modules_without_a_speed_are_no_fault(tmp_path: Path) -> None:

@@ -375,13 +375,13 @@ def test_memory_that_reads_a_third_is_the_first_line(tree: hosts.Host) -> None:
     assert next(iter(check(tree, []))) != "memory_bandwidth"
     assert check(tree, [])["memory_bandwidth"].verdict == "unasked"
     nodes = [node.id for node in host.topology.nodes]
-    # The small machine has two CCDs with two links each, which carry 230.4 GB/s.
-    save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 20.0), 77.0)
+    # The small machine has two CCDs, which carry 115.2 GB/s.
+    save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 10.0), 38.0)
     items = check(tree, [])
     assert next(iter(items)) == "memory_bandwidth"
     assert items["memory_bandwidth"].verdict == "wrong"
-    assert "reads 77 of 230 GB/s" in items["memory_bandwidth"].sentence
-    save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 50.0), 190.0)
+    assert "reads 38 of 115 GB/s" in items["memory_bandwidth"].sentence
+    save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 25.0), 95.0)
     assert check(tree, [])["memory_bandwidth"].verdict == "ok"
     tree.put("/proc/sys/kernel/osrelease", "6.13.0")
     stale = check(tree, [])["memory_bandwidth"]

@@ -194,7 +194,7 @@ def print_plan(as_json: bool) -> int:
         )
     else:
         print_lines(*unfinished_run_warning(store))
-        print_lines(*plan_text.render_plan(host.plan, host.topology, host.memory_speed.faults).split("\n"))
+        print_lines(*plan_text.render_plan(host.plan, host.topology, host.memory_speed).split("\n"))
     return 0
 
 

@@ -326,10 +326,10 @@ def build_plan_or_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, An
     return {
         "ansible_facts": {"epyc": {**planner.plan_facts(intent, plan, top), "memory": memory.to_dict()}},
         "refusals": [],
-        "map": map_data.build_map_data(plan, top, list_instance_placements(fs.root), memory.faults),
+        "map": map_data.build_map_data(plan, top, list_instance_placements(fs.root), memory),
         "remarks": [*remarks, *(memory.faults if memory.is_slow else []), *plan.remarks],
         "stored": sorted(load_stored_requests(store)[1]),
-        "text": plan_text.render_plan(plan, top, memory.faults),
+        "text": plan_text.render_plan(plan, top, memory),
     }
 
 

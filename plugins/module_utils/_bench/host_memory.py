@@ -18,9 +18,15 @@ from .._host.memory_speed import load_memory_speed, nodes_with_channels, save_me
 from .._io.store import Store
 from .._kernel import partitions
 from .._kernel.cpu_time import read_busy_and_stolen_seconds
-from .._kernel.page_cache import drop_page_cache_of_nodes, read_available_bytes, read_reserve_bytes
+from .._kernel.page_cache import (
+    drop_page_cache_of_nodes,
+    read_available_bytes,
+    read_free_bytes,
+    read_reserve_bytes,
+)
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes_short
+from .._serving.unit.installed import list_installed_instances
 from . import progress
 from .memory.bandwidth import bytes_to_read_for_measurement, measure_bandwidth
 
@@ -78,7 +84,7 @@ def wait_for_idle_cpus(
     end = clock.monotonic() + wait_seconds
     while True:
         busy = count_busy_cpus(host, clock)
-        if busy <= max(IDLE_CPUS, IDLE_SHARE * len(host.topology.online)):
+        if busy <= _idle_limit(host):
             return
         if clock.monotonic() >= end:
             raise BadRequest(
@@ -95,6 +101,11 @@ def count_busy_cpus(host: Host, clock: Any = time) -> float:
     clock.sleep(LOOK_SECONDS)
     after, seconds = read_busy_and_stolen_seconds(host.fs), clock.monotonic() - begin
     return sum(after[cpu][0] - before[cpu][0] for cpu in before if cpu in after) / seconds
+
+
+def _idle_limit(host: Host) -> float:
+    """Return how many CPUs may be busy on an idle host."""
+    return max(IDLE_CPUS, IDLE_SHARE * len(host.topology.online))
 
 
 def _measure_nodes(host: Host, report_step: Callable[[str], None]) -> MemorySpeed:
@@ -142,13 +153,22 @@ def _make_room(host: Host, cpus_by_node: dict[int, list[int]]) -> None:
     drop_page_cache_of_nodes(host.fs, needed)
 
 
+def are_other_instances_idle(host: Host, clock: Any = time) -> bool:
+    """Return whether other instances than the one that is to be measured do no work, so that they read no memory."""
+    return len(list_installed_instances(host.fs.root)) < 2 or count_busy_cpus(host, clock) <= _idle_limit(host)
+
+
 def store_bandwidth_of_instance(host: Host, target: MeasuredInstance, bandwidth: Bandwidth) -> None:
     """Store what a run measured for an instance, where its CPUs read all that its nodes give.
 
-    A neighbour that is busy makes the figure of an instance too low, so it never replaces a higher one that counts.
+    Pages of other nodes make the figure of an instance too low, so it never replaces a higher one that counts, and none
+    is stored where a node has too few free pages.
     """
     top = host.topology
     if not bandwidth.measured or bandwidth.gbps is None or not _reads_whole_nodes(top, target.cpus, target.nodes):
+        return
+    size = bytes_to_read_for_measurement(top, target.cpus) // len(target.nodes) + read_reserve_bytes(host.fs)
+    if any(read_free_bytes(host.fs, node) < size for node in target.nodes):
         return
     known = dict(load_memory_speed(host).measured_by_node)
     share = bandwidth.gbps / len(target.nodes)

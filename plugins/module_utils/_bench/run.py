@@ -12,7 +12,7 @@ from .._host.memory_speed import load_memory_speed
 from .._io.store import HOME
 from .._notation.numbers import format_utc_time
 from .documents import run_document as documents
-from .host_memory import store_bandwidth_of_instance
+from .host_memory import are_other_instances_idle, store_bandwidth_of_instance
 from .memory import instance_memory, rate_prediction
 from .memory.bandwidth import l3_cache_bytes
 from .sampling.meter import move_off_instance_cpus
@@ -70,11 +70,13 @@ class Run:
             *move_off_instance_cpus(self.host, self.target.cpus),
         ]
         report_step("it measures the bandwidth of the memory")
+        others_are_idle = are_other_instances_idle(self.host)
         bandwidth = instance_memory.measure_instance_bandwidth(self.host, self.target)
         self.document["bandwidth"].append(instance_memory.bandwidth_to_run_record(bandwidth))
         if not bandwidth.measured:
             self.document["remarks"] += bandwidth.reasons
-        store_bandwidth_of_instance(self.host, self.target, bandwidth)
+        if others_are_idle:
+            store_bandwidth_of_instance(self.host, self.target, bandwidth)
         # What the run finds stands on these faults, so they are the first remarks.
         self.document["remarks"][:0] = load_memory_speed(self.host).faults
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from .memory_speed import MemorySpeed
     from .plan import Plan
     from .topology import Topology
 
@@ -28,7 +29,7 @@ LETTERS = {"housekeeping": "h", "draft": "d", "verify": "v", "idle": "i", OFFLIN
 
 
 def build_map_data(
-    plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = (), faults: Sequence[str] = ()
+    plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = (), memory: MemorySpeed | None = None
 ) -> dict[str, Any]:
     """Return the data of the map, as documented in the module epyc_plan: sizes in bytes, CPUs as lists."""
     roles = {role: getattr(plan, role) for role in ROLES}
@@ -50,9 +51,9 @@ def build_map_data(
             _domain_to_dict(domain, plan, top, letter_of)
             for domain in top.domains or _nodes_to_domains_without_cache(top)
         ],
-        "faults": list(faults),
+        "faults": list(memory.faults) if memory else [],
         "instances": [dict(instance) for instance in instances],
-        "notes": plan_text.format_remarks_and_impossible_layers(plan, top),
+        "notes": plan_text.format_remarks_and_impossible_layers(plan, top, memory),
     }
 
 

@@ -13,17 +13,16 @@ from .topology import format_domain_counts_by_l3_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .ccds import L3Domain
+    from .memory_speed import MemorySpeed
     from .plan import Plan
     from .topology import Topology
 
 
-def render_plan(plan: Plan, top: Topology, faults: Sequence[str] = ()) -> str:
-    """Return the text of a plan, without a newline at its end; ``faults`` of the host are its first lines."""
+def render_plan(plan: Plan, top: Topology, memory: MemorySpeed | None = None) -> str:
+    """Return the text of a plan, without a newline at its end; faults of the memory are its first lines."""
     lines = [
-        *(f"FAULT: {fault}" for fault in faults),
+        *(f"FAULT: {fault}" for fault in (memory.faults if memory else ())),
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
         format_counts_of_host_parts(top),
     ]
@@ -36,7 +35,7 @@ def render_plan(plan: Plan, top: Topology, faults: Sequence[str] = ()) -> str:
             lines.append(f"{role:<13} {_format_count(len(cpus), 'CPU'):>8}   {format_cpulist(cpus) or '-'}")
     if top.l3:
         lines += ["", *_render_l3_rows(plan, top)]
-    below = format_remarks_and_impossible_layers(plan, top)
+    below = format_remarks_and_impossible_layers(plan, top, memory)
     return "\n".join([*lines, *([""] if below else []), *below])
 
 
@@ -49,9 +48,10 @@ def format_counts_of_host_parts(top: Topology) -> str:
     )
 
 
-def format_remarks_and_impossible_layers(plan: Plan, top: Topology) -> list[str]:
+def format_remarks_and_impossible_layers(plan: Plan, top: Topology, memory: MemorySpeed | None = None) -> list[str]:
     """Return a line for each remark of a plan, each layer that is impossible, and each fact that could not be read."""
     return [
+        *([f"Note: {memory.stale_reason}"] if memory and memory.stale_reason else []),
         *(f"Note: {remark}" for remark in plan.remarks),
         *(f"Cannot do '{layer}' here: {reason}" for layer, reason in plan.cannot.items()),
         *(f"Missing: {item}" for item in top.missing.values() if item not in plan.cannot.values()),

@@ -102,7 +102,7 @@ def make_room_on_nodes(fs: KernelFS, size: int, nodes: Sequence[int], files: Ite
     for path in files:
         for node, cached in sample_page_cache(path).estimate_bytes_by_node(os.stat(path).st_size).items():
             if node in needed:
-                needed[node] -= min(cached, size // len(nodes))
+                needed[node] = max(0, needed[node] - cached)
     wanted = {node: part + read_reserve_bytes(fs) for node, part in needed.items()}
     before = {node: read_free_bytes(fs, node) for node in nodes}
     drop_page_cache_of_nodes(fs, wanted)

@@ -56,6 +56,10 @@ def test_memory_without_a_fault_is_not_spoken_of(tmp_path: Path) -> None:
     result = planned(tree)
     assert result["text"].startswith("AMD EPYC 9754")
     assert (result["map"]["faults"], result["remarks"]) == ([], [])
+    tree.put("/proc/sys/kernel/osrelease", "6.13.0")
+    result = planned(tree)
+    (note,) = (line for line in result["map"]["notes"] if "does not count any more" in line)
+    assert note in result["text"].splitlines()
 
 
 def test_the_command_of_the_host_says_it_too(

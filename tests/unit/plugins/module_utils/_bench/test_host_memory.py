@@ -150,6 +150,20 @@ def test_an_instance_on_whole_nodes_measures_them(host: hosts.Host) -> None:
     assert stored(host, [1, 2, 3], [0], 31.0)[0] == 31.0
 
 
+def test_an_instance_on_a_node_without_free_pages_is_not_stored(host: hosts.Host) -> None:
+    host.put("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 16777216 kB Node 0 MemFree: 1000000 kB")
+    assert stored(host, [1, 2, 3], [0], 30.0) == {}
+
+
+def test_neighbours_that_work_are_seen(host: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = ["chat"]
+    monkeypatch.setattr(host_memory, "list_installed_instances", lambda root: installed)
+    assert host_memory.are_other_instances_idle(Host(host.fs), Clock(host, [3.0]))
+    installed.append("code")
+    assert not host_memory.are_other_instances_idle(Host(host.fs), Clock(host, [3.0]))
+    assert host_memory.are_other_instances_idle(Host(host.fs), Clock(host, [0.1]))
+
+
 @pytest.mark.parametrize(
     ("cpus", "nodes", "source"),
     [

@@ -41,6 +41,13 @@ options:
     description: V(rated) expects modules to run at their rated speed, as in M(sovereign.epyc.epyc_bios_check_info).
     type: str
     choices: [rated]
+  memory_bandwidth:
+    description:
+      - Whether a host is wrong that reads less than 0.6 of what its memory modules and CCDs allow, or whose modules
+        allow less than 0.6 of what its CPU could read. With V(false) that is reported only.
+      - M(sovereign.epyc.epyc_memory_speed) measures the bandwidth. One that was not measured is not judged.
+    type: bool
+    default: true
   layers:
     description:
       - Knobs that must have a stored request on the host, by the beginning of their addresses, such as V(resctrl) or
@@ -234,6 +241,7 @@ def verify_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         allow_pending_reboot=params["allow_pending_reboot"],
         tuned=params["tuned"],
         services=params["services"],
+        memory_bandwidth=params["memory_bandwidth"],
     )
     items = expected.check_host(survey, boot_run)
     more, services = instance_items.check_all_instances(survey.host) if params["services"] else ([], {})
@@ -275,6 +283,7 @@ def main() -> None:
         cores=dict(type="str", choices=["all"]),
         memory_channels=dict(type="str", choices=["all"]),
         memory_speed=dict(type="str", choices=["rated"]),
+        memory_bandwidth=dict(type="bool", default=True),
         layers=dict(type="list", elements="str", default=[]),
         units=dict(type="dict", default={}),
         services=dict(type="bool", default=True),

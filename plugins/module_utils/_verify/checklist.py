@@ -57,11 +57,13 @@ class Checklist:
         allow_pending_reboot: bool,
         tuned: bool = False,
         services: bool = True,
+        memory_bandwidth: bool = True,
     ) -> None:
         """Each of ``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads.
 
         With ``tuned`` the host must be tuned, and every finding of the drift check becomes an item. With ``services``
-        the caller adds the items on instances. Raises BadRequest for an unknown layer.
+        the caller adds the items on instances. With ``memory_bandwidth`` slow memory is wrong, else it is reported
+        only. Raises BadRequest for an unknown layer.
         """
         unknown = [name for name in layers if name not in KNOBS]
         if unknown:
@@ -72,6 +74,7 @@ class Checklist:
         self.allow_pending_reboot = allow_pending_reboot
         self.tuned = tuned
         self.services = services
+        self.memory_bandwidth = memory_bandwidth
 
     def check_host(self, survey: Survey, boot_run: tuple[str | None, str]) -> list[Item]:
         """Return all items in the order of the recipe; ``boot_run`` is the result of read_boot_service_state."""
@@ -79,7 +82,7 @@ class Checklist:
         items = self._run_and_stored_document_items(findings) if self.tuned else []
         view = KernelView(host.fs, host.topology)
         items += bios_settings.check_bios_settings(view, self.bios, only={"nps", "smt", *self.bios})
-        memory = build_memory_item(host.memory_speed)
+        memory = build_memory_item(host.memory_speed, self.memory_bandwidth)
         # Everything that is tuned stands on the memory, so slow memory is the first line.
         items.insert(0 if memory.verdict == WRONG else len(items), memory)
         plan_findings = [finding for finding in findings if finding.addresses[0].startswith(f"{PLAN}:")]

@@ -24,13 +24,16 @@ def memory_bandwidth_metric(speed: MemorySpeed) -> dict[str, list[Sample]]:
     return {} if speed.share is None else {METRIC: [({}, round(speed.share, 3))]}
 
 
-def build_memory_item(speed: MemorySpeed) -> Item:
-    """Return the item; it is wrong where the host loses so much bandwidth that tuning it is of little use."""
+def build_memory_item(speed: MemorySpeed, is_judged: bool = True) -> Item:
+    """Return the item; it is wrong where the host loses so much bandwidth that tuning it is of little use.
+
+    An item that is not judged only reports that.
+    """
     faults = " ".join(speed.faults)
     expected = None if speed.theoretical_gbps is None else f"{LEAST_SHARE * speed.theoretical_gbps:.0f} GB/s"
     measured = None if speed.measured_gbps is None else f"{speed.measured_gbps:.0f} GB/s"
     if speed.is_slow:
-        return Item(NAME, TITLE, WRONG, faults, expected, measured)
+        return Item(NAME, TITLE, WRONG if is_judged else NOT_CONFIGURED, faults, expected, measured)
     if speed.share is None:
         sentence = speed.stale_reason or f"It was not measured on this host. {MEASURE_COMMAND} measures it in seconds."
         return Item(NAME, TITLE, NOT_CONFIGURED, " ".join(filter(None, [faults, sentence])), None, None)

@@ -21,6 +21,7 @@ PARAMS = {
     "layers": [],
     "units": {},
     "services": False,
+    "memory_bandwidth": True,
     "allow_pending_reboot": False,
     "tuned": False,
     "before": None,

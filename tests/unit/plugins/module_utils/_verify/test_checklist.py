@@ -381,6 +381,8 @@ def test_memory_that_reads_a_third_is_the_first_line(tree: hosts.Host) -> None:
     assert next(iter(items)) == "memory_bandwidth"
     assert items["memory_bandwidth"].verdict == "wrong"
     assert "reads 38 of 115 GB/s" in items["memory_bandwidth"].sentence
+    reported = check(tree, [], memory_bandwidth=False)
+    assert (next(iter(reported)), reported["memory_bandwidth"].verdict) == ("nps", "unasked")
     save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 25.0), 95.0)
     assert check(tree, [])["memory_bandwidth"].verdict == "ok"
     tree.put("/proc/sys/kernel/osrelease", "6.13.0")

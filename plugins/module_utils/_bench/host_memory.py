@@ -100,7 +100,7 @@ def count_busy_cpus(host: Host, clock: Any = time) -> float:
     before, begin = read_busy_and_stolen_seconds(host.fs), clock.monotonic()
     clock.sleep(LOOK_SECONDS)
     after, seconds = read_busy_and_stolen_seconds(host.fs), clock.monotonic() - begin
-    return sum(after[cpu][0] - before[cpu][0] for cpu in before if cpu in after) / seconds
+    return float(sum(after[cpu][0] - before[cpu][0] for cpu in before if cpu in after) / seconds)
 
 
 def _idle_limit(host: Host) -> float:

@@ -29,3 +29,14 @@ def test_huge_pages_that_two_processes_may_share_count_once(service: Service) ->
     assert service.judge(hugepages={"thp": "4MiB"})[0] == "ok"
     verdict, sentence = service.judge(hugepages={"thp": "5MiB"})
     assert verdict == "drift" and sentence.startswith("Only 4 MiB in transparent huge pages")
+
+
+def test_interleaved_pages_that_came_from_other_nodes_say_which_node_was_full(service: Service) -> None:
+    pages = "7f00 interleave:0-1 anon=1000 dirty=1000 N0=900 N1=100 kernelpagesize_kB=4"
+    for process in (100, 101):
+        service.tree.put(f"/proc/{process}/numa_maps", pages)
+    verdicts = {row["name"]: row for row in service.prove(nodes="0-1", interleaved=True)["verdicts"]}
+    anonymous = verdicts["nodes/anonymous"]
+    assert anonymous["verdict"] == "drift"
+    assert "but not evenly: node 0 90.0 %, node 1 10.0 %. Node 1 had too few free pages" in anonymous["sentence"]
+    assert "A restart drops page cache there first." in anonymous["sentence"]

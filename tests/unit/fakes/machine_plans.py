@@ -137,7 +137,7 @@ def describe_services(host: Host, services: list[InstancePlan], variables: dict[
         if len(services) == 1
         else f"{len(services)}",
         "threads": str(wants["threads"]),
-        "batch_threads": str(wants.get("batch_threads", wants["threads"])),
+        "batch_threads": str(wants.get("threads_batch", wants["threads"])),
         "context": f"{first.options.slots} x {first.options.context // first.options.slots}",
         "memory": f"{first.need.total / 1e9:.0f} GB",
         "policy": f"{first.placement.policy} on {len(first.placement.nodes)} of {len(host.topology.nodes)}",

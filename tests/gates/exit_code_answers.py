@@ -76,6 +76,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "epyc_preflight": {"all": {"refusals": []}},
     "epyc_capacity_info": {"all": {"facts": capacity_facts.host()}},
     "epyc_recommend_info": {"all": {"text": "epyc_llama_instances: []"}},
+    "epyc_servable_info": {"all": {"text": "Host: a host"}},
     "epyc_last_run": {"all": {"holds": False}},
     "epyc_memory_speed": {"all": {"clean": True, "text": "400 of 461 GB/s were read, 87%."}},
     "epyc_history": {"all": {"run": "20261129T091000Z"}},

@@ -87,6 +87,6 @@ def variables_without_cache(text: str) -> dict[str, object]:
 
 def test_what_it_refuses(controller: Controller) -> None:
     write = controller.extra(write=str(controller.file))
-    assert "Say with epyc_recommend_models which models the host shall serve" in controller.refused(*write)
+    assert "say with epyc_recommend_models which models the host shall serve" in controller.refused(*write)
     said = controller.refused(*controller.extra(models=str(controller.model)), *write, limit="all")
     assert "epyc_recommend_write is one file, and there are 2 hosts." in said

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..._models.model import Model
     from ..._models.model_shape import ModelShape
     from ..options.option_table import OptionTable
+    from ..prediction.decode_rate import DecodeRate
     from .default_choices import DefaultChoice
 
 
@@ -161,7 +162,8 @@ class InstancePlan:
 
     __slots__ = (
         *("default_choices", "details", "draft_left_out_reason", "expect", "files", "mapped", "need", "options"),
-        *("parameters", "placement", "port_reuse", "rate", "remarks", "rpc", "shape", "slot_bytes", "staged", "unit"),
+        *("parameters", "placement", "port_reuse", "predicted_rate", "rate", "remarks", "rpc", "shape", "slot_bytes"),
+        *("staged", "unit"),
     )
 
     def __init__(
@@ -206,6 +208,8 @@ class InstancePlan:
         self.remarks = list(dict.fromkeys([*remarks, *(choice.to_remark() for choice in default_choices)]))
         #: The shape of the model, from which its decode rate is predicted; None for an engine without GGUF files.
         self.shape: ModelShape | None = None
+        #: The predicted decode rate of one stream without speculation; None where it cannot be predicted.
+        self.predicted_rate: DecodeRate | None = None
         #: The size of a saved prompt; None for an instance that saves none.
         self.slot_bytes: SlotBytes | None = None
         #: Why the requested draft is left out; empty where no draft was left out.
@@ -228,6 +232,7 @@ class InstancePlan:
             else None,
             "staged": self.staged,
             "details": self.details,
+            "predicted_rate": self.predicted_rate.to_dict() if self.predicted_rate else None,
             "default_choices": [choice.to_dict() for choice in self.default_choices],
             "remarks": self.remarks,
         }

@@ -21,6 +21,7 @@ from ..options.catalogue_model import never_fetched_remark
 from ..options.option_table import LOOPBACK
 from ..options.options import ENGINES, POLICIES_BY_THREAD
 from ..options.unit_names import api_key_path_in_unit, instance_unit_name
+from ..prediction.decode_rate import predict_plan_rate
 from . import cpu_assignment, free_memory, rpc_workers, slot_state
 from . import placement as placing
 from .default_choices import DefaultChoice
@@ -161,6 +162,7 @@ def plan_instance(
     plan.draft_left_out_reason = speculation.draft_left_out_reason
     plan.port_reuse = _choose_port_reuse(server)
     plan.shape = shape_of_model(model, options.experts)
+    plan.predicted_rate = predict_plan_rate(host, plan)
     if options.slot_files:
         plan.slot_bytes = largest_slot
         plan.remarks += slot_state.list_slot_file_remarks(options, largest_slot)

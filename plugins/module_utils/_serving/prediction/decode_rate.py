@@ -75,6 +75,13 @@ class DecodeRate:
         """The tokens per second of all streams together."""
         return self.streams * self.tokens_per_second
 
+    def describe(self) -> str:
+        """Return a sentence with the rate of one user, its range, its ceiling, and how they are computed."""
+        return (
+            f"Predicted are {self.tokens_per_second:.1f} tokens per second for one user, {self.low:.1f} to "
+            f"{self.high:.1f}, and at most {self.ceiling:.1f} by bandwidth alone: {self.arithmetic}."
+        )
+
     def to_dict(self) -> dict[str, object]:
         """Return the prediction as plain data, with rounded numbers."""
         return {
@@ -106,13 +113,13 @@ def count_streams_at_rate(
     shape: ModelShape, processor: int | Processor, gbps: float, source: str, rate: float, context: int = 0
 ) -> int:
     """Return how many streams get at least ``rate`` tokens per second each; 0 where not even one does."""
-    streams = 0
-    while streams < MOST_STREAMS:
-        predicted = predict_decode_rate(shape, processor, gbps, source, streams + 1, context)
-        if predicted.tokens_per_second < rate:
-            break
-        streams += 1
-    return streams
+    low, high = 0, MOST_STREAMS
+    # More streams never make each of them faster, so the number is found by halving.
+    while low < high:
+        middle = (low + high + 1) // 2
+        predicted = predict_decode_rate(shape, processor, gbps, source, middle, context)
+        low, high = (middle, high) if predicted.tokens_per_second >= rate else (low, middle - 1)
+    return low
 
 
 def describe_processor(host: Host, cpus: tuple[int, ...], threads: int, is_local: bool = False) -> Processor:
@@ -129,10 +136,16 @@ def describe_processor(host: Host, cpus: tuple[int, ...], threads: int, is_local
 def predict_plan_rate(host: Host, plan: Any) -> DecodeRate | None:
     """Return the rate of one stream of a planned instance without speculation; None where its model is not known.
 
-    ``plan`` is an InstancePlan. Without the option ``bandwidth``, no bandwidth is known here.
+    ``plan`` is an InstancePlan. Its option ``bandwidth`` counts as measured.
     """
-    if plan.shape is None or plan.options.bandwidth is None:
+    if plan.shape is None:
         return None
     is_local = plan.placement.policy in LOCAL_POLICIES
     processor = describe_processor(host, plan.placement.busy_cpus, plan.parameters["threads"], is_local)
-    return predict_decode_rate(plan.shape, processor, plan.options.bandwidth, MEASURED)
+    if plan.options.bandwidth:
+        return predict_decode_rate(plan.shape, processor, plan.options.bandwidth, MEASURED)
+    from ..._host.memory_channels import numbers_of_ccds
+    from ..._host.memory_speed import load_memory_speed
+
+    ccds = numbers_of_ccds(host.topology, plan.placement.busy_cpus)
+    return predict_decode_rate(plan.shape, processor, *load_memory_speed(host).gbps_for(plan.placement.nodes, ccds))

@@ -49,8 +49,16 @@ OVER_SOCKETS = (1 + 2.2) / 2
 BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
 MEASURED_PARAMETERS = 0.361e9
 #: The computing speed of a core as a multiple of a Zen 4 core, by CPU family and range of models. Zen 3 and older have
-#: no AVX-512 and no VNNI; Zen 5 has full-width vector units and a higher clock.
-CORE_SPEEDS = ((23, 0x00, 0xFF, 0.7), (25, 0x00, 0x0F, 0.8), (25, 0x10, 0xFF, 1.0), (26, 0x00, 0xFF, 1.3))
+#: no AVX-512 and no VNNI; Zen 4c and Zen 5c have a lower clock (3.1 and 3.7 GHz) than Zen 4 and Zen 5 (3.7 and 4.1);
+#: Zen 5 has vector units of full width.
+CORE_SPEEDS = (
+    (23, 0x00, 0xFF, 0.55),
+    (25, 0x00, 0x0F, 0.6),
+    (25, 0xA0, 0xAF, 0.83),
+    (25, 0x10, 0xFF, 1.0),
+    (26, 0x10, 0x1F, 1.15),
+    (26, 0x00, 0xFF, 1.3),
+)
 #: Weights of 16 bits are converted and multiplied, 16 at a time, without unpacking blocks and scales.
 SPEED_OF_16_BITS = 3.0
 #: Types whose weights are looked up in tables, a few at a time.

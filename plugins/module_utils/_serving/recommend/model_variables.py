@@ -105,6 +105,7 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, left_out_dra
                 f"The unit is {service.unit}. Costs {format_bytes_short(need.total)} of memory {lies} "
                 f"({need.format_parts_with_sizes()}), and {format_count_with_noun(threads, 'thread')} on CPUs "
                 f"{format_cpulist(place.busy_cpus)}.",
+                *([service.predicted_rate.describe()] if service.predicted_rate else []),
                 *remarks,
             ]
         ),

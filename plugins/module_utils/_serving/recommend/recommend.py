@@ -20,14 +20,14 @@ from ..._notation.sizes import UNITS
 from ..catalogue import LLAMA
 from ..options.options import Options
 from ..options.unit_names import instance_unit_name
-from ..plan.free_memory import read_free_and_staged_memory
 from ..unit.installed import read_instance_unit_texts
 from ..unit.refusals import require_free_port
-from ..unit.shared_host import find_running_instances, list_memory_of_instance
+from ..unit.shared_host import find_running_instances
 from . import host_variables, model_variables
 from .engine_choice import list_engine_remarks
 from .host_sharing import assign_host_parts
 from .largest_fit import Candidate, choose_best_levels_that_fit, require_candidate_fits_on_host, task_option_of_model
+from .memory_for_instances import read_memory_for_instances
 from .model_request import parse_model_requests
 from .model_use import CHAT
 from .variables_file import render_variables_file
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan
     from .model_request import ModelRequest
 
-#: The share of each node's memory that stays for other programs and for the kernel.
-RESERVED_SHARE = 0.05
 LAST_PORT = 65535
 PORTS_TRIED = 100
 LONGEST_NAME = 36
@@ -86,7 +84,7 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     installed = read_instance_unit_texts(root)
     running_names = find_running_instances(list(installed))
     ending_units = [unit for name in running_names for unit in LLAMA.unit_names(name)]
-    free = _read_memory_for_instances(host, requested[0], running_names)
+    free = read_memory_for_instances(host, requested[0].make_candidate({}).parse_options(), running_names)
     huge = free.thp != "never"
     for item in requested:
         require_candidate_fits_on_host(host, free, item.make_candidate({}), item.model_request)
@@ -147,16 +145,6 @@ class RequestedModel:
     def list_files_to_fetch(self, used_draft_paths: set[str]) -> list[FileToFetch]:
         """Return the files to fetch: the files of the model, and of its draft if the draft is used."""
         return [*self.files, *(self.draft_files if self.draft and self.draft.path in used_draft_paths else [])]
-
-
-def _read_memory_for_instances(host: Host, item: RequestedModel, running_names: Sequence[str]) -> FreeMemory:
-    """Return the memory for instances: available memory and the memory of running instances, less a reserve."""
-    free = read_free_and_staged_memory(host, item.make_candidate({}).parse_options(), [])
-    for name in running_names:
-        for memory, pages in list_memory_of_instance(host, name):
-            free.add_free_memory(memory, pages)
-    free.add_free_memory({node.id: -int(RESERVED_SHARE * node.bytes) for node in host.topology.nodes}, {})
-    return free
 
 
 def _plan_instances_of_requests(

@@ -94,6 +94,8 @@ INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
     "model_files": ([MODELS, {"house": MINE}, "https://hub.example.com", "/m"], {0: 1, 1: 1}),
     "monitoring_targets": ([[HOST, SECOND], "prometheus", ["epyc-07"], 9100], {0: OF_HOSTS, 3: 1}),
     "request_refusals": ([["numa"], ["numa", "cat"], "epyc-07", ["epyc_plan_sku"], ["mine"]], {0: 1, 4: 1}),
+    "public_rates": ([12], {}),
+    "servable_entries": ([{"house": MINE}], {0: 1}),
     "serving_page": (["http://prometheus.example.com:9090"], {0: 1}),
     "text_to_list": (["numa,cat"], {0: 1}),
     "tuned_file": ([{"epyc-07": {"tuned": TUNED, "results": [], "now": []}}, TUNED, True], {0: 4, 1: 1}),

@@ -65,6 +65,17 @@ STARTS: dict[str, dict[str, Any]] = {
     "epyc_bmc_reset": {**BMC, "reset": "graceful"},
     "epyc_host_tool": {"textfile": "/var/lib/a.prom", "agent_bind": "10.0.0.1:8407", "agent_allow": ["10.0.0.2"]},
     "epyc_recommend_info": {"models": [MODEL]},
+    "epyc_servable_info": {
+        "models": [
+            {
+                "name": "house",
+                "shape": {"parameters": 8e9, "active_parameters": 8e9, "file_bytes": 5e9, "layers": 32},
+                "drafts": ["small"],
+                "quality": {"name": "An index", "score": 5.0, "source": "https://example.com"},
+            }
+        ],
+        "public_rates": [{"cpu": "EPYC 9655", "model": "m", "rate": 47.2, "gbps": 246.0, "source": "a thread"}],
+    },
     "epyc_last_run": {"inputs": "a"},
     "gateway_member": {"host": "epyc-07", "state": "drain"},
     "gateway_service": {"service": "haproxy", "configuration": "global"},

@@ -71,7 +71,16 @@ def test_computing_depends_on_cores_and_on_the_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "model_number", "speed"), [(25, 0x01, 0.8), (25, 0x11, 1.0), (26, 0x02, 1.3), (6, 0, 1.0)]
+    ("family", "model_number", "speed"),
+    [
+        (25, 0x01, 0.6),
+        (25, 0x11, 1.0),
+        (25, 0xA0, 0.83),
+        (26, 0x02, 1.3),
+        (26, 0x11, 1.15),
+        (26, 0x50, 1.3),
+        (6, 0, 1.0),
+    ],
 )
 def test_the_speed_of_a_core(family: int, model_number: int, speed: float) -> None:
     assert step_floor.find_core_speed(family, model_number) == speed

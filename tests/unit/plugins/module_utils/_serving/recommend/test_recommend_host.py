@@ -13,7 +13,10 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import host_variables
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import (
+    host_variables,
+    memory_for_instances,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import recommend as recommending
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.recommendations import (
@@ -98,7 +101,7 @@ def test_instances_that_would_go(models: dict[str, str], tmp_path: Path, monkeyp
     monkeypatch.setattr(recommending, "read_instance_unit_texts", lambda root: {"old": "", "stopped": ""})
     monkeypatch.setattr(recommending, "find_running_instances", lambda names: ["old"])
     held: list[tuple[dict[int, int], dict[tuple[int, int], int]]] = [(dict.fromkeys(range(4), 8 * GIB), {})]
-    monkeypatch.setattr(recommending, "list_memory_of_instance", lambda host, name: held)
+    monkeypatch.setattr(memory_for_instances, "list_memory_of_instance", lambda host, name: held)
     result = recommended(sized("9354", 40), models["dense 70B"], tmp_path)
     (said,) = result["remarks"]
     assert said.startswith("llama-old.service, llama-stopped.service: installed on this host")

@@ -560,6 +560,22 @@ services:
     expect:
       description: Options of M(sovereign.epyc.service_placement_info) that prove this placement of the running service.
       type: dict
+    predicted_rate:
+      description: The predicted decode rate of one user without speculation; null where it cannot be predicted.
+      type: dict
+      contains:
+        tokens_per_second:
+          description: The expected rate; C(low) and C(high) are its range, C(ceiling) is what bandwidth alone allows.
+          type: float
+        floor_ms:
+          description: The milliseconds of operations, barriers and computing; C(memory_ms) are those of reading.
+          type: float
+        gbps:
+          description: The bandwidth in GB/s, C(source) V(measured) or V(paper).
+          type: float
+        arithmetic:
+          description: The numbers in a sentence.
+          type: str
     default_choices:
       description: The values that no option sets and that the plan chose, such as fewer threads than cores. Each is one
         of the remarks too.

@@ -85,6 +85,18 @@ def variables_without_cache(text: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
+def test_what_the_host_can_serve(controller: Controller) -> None:
+    """Without models, the catalogue is judged, and one of the user's entries with it."""
+    shape = {"architecture": "llama", "quantization": "Q4_0", "parameters": 1000, "layers": 1}
+    shape |= {"kv_bytes_per_token": 64, "trained_context": 4096}
+    mine = {"url": "https://models.example.com/tiny.gguf", "parts": [{"sha256": "a" * 64, "size": 600}], "shape": shape}
+    extra = {"epyc_llama_catalogue": {"my-tiny-model": mine}, "epyc_recommend_rate": 1}
+    said = controller.play("-e", yaml.safe_dump(extra, default_flow_style=True, width=10_000).strip())
+    assert "For each user: 1 tokens per second, 8192 tokens of conversation." in said
+    assert "my-tiny-model" in said and "at the quality of a dense 70B" in " ".join(said.split())
+
+
 def test_what_it_refuses(controller: Controller) -> None:
     write = controller.extra(write=str(controller.file))
     assert "say with epyc_recommend_models which models the host shall serve" in controller.refused(*write)

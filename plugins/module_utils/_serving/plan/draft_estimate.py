@@ -10,6 +10,7 @@ together share the reading, but each needs its own computing, so that a host wit
 from __future__ import annotations
 
 from ..._host import memory_channels
+from ..prediction.step_floor import MEASURED_PARAMETERS, one_core_batch_milliseconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from ..._host.topology import Topology
     from ..._models.token_cost import TokenWork
 
-#: The number of tokens in a batch, and the milliseconds in which one Zen 4 core computes the batch with a model of
-#: MEASURED_PARAMETERS. The slower of the times with and without repacked weights; a model has tensors of both kinds.
-BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
-MEASURED_PARAMETERS = 0.361e9
 #: The share of the bandwidth that llama.cpp reaches: 0.55 to 0.75 of the data sheet, 0.51 to 0.87 of what was measured.
 UTILIZATION = 0.65
 #: Seconds for which threads wait at barriers, for each core and drafted token. Measured with 128 cores.
@@ -70,16 +67,6 @@ def count_cores_and_bandwidth(
         bandwidth = UTILIZATION * peak * max(1, len(top.sockets)) * share
     ccds, link = len(memory_channels.numbers_of_ccds(top, cpus)), memory_channels.ccd_gbps(top)
     return ComputeResources(cores, 1e9 * min(bandwidth, link * ccds) if ccds and link else 1e9 * bandwidth)
-
-
-def one_core_batch_milliseconds(tokens: int) -> float:
-    """Return the milliseconds in which one core computes a batch of tokens, interpolated between measured sizes."""
-    if tokens >= BATCH_COST[-1][0]:
-        return BATCH_COST[-1][1] * tokens / BATCH_COST[-1][0]
-    for (low, first), (high, second) in zip(BATCH_COST, BATCH_COST[1:]):
-        if low <= tokens <= high:
-            return first + (second - first) * (tokens - low) / (high - low)
-    return BATCH_COST[0][1]
 
 
 def estimate_batch_seconds(work: TokenWork, resources: ComputeResources, tokens: int) -> float:

@@ -202,8 +202,8 @@ def _set_place(model: ServableModel, places: Sequence[ServingPlace]) -> None:
             return
     most = max(place.bytes for place in places)
     model.reason = (
-        f"needs {format_bytes_short(round(least))} with a context of {SMALLEST_CONTEXT}, and "
-        f"{format_bytes_short(max(0, most))} are free"
+        f"needs {format_bytes_short(round(least))} of {format_bytes_short(max(0, most))} with a context of "
+        f"{SMALLEST_CONTEXT}"
     )
 
 

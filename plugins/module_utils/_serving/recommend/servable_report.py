@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .servable_models import ServableModel, ServingPlace, WantedService
 
 WIDTH = 120
+#: A smaller factor of speculation is not shown.
+LEAST_GAIN = 1.1
 HEAD = ("MODEL", "QUANT", "MEMORY", "TOKENS/S", "LOW-HIGH", "CEILING", "DRAFT", "USERS", "CONTEXT", "SCORE")
 ORDER = (
     "Best first: models that give the wanted rate before slower ones; among these by the public score of the benchmark "
@@ -49,8 +51,8 @@ def render_servable_models(
     lines += ["", *_wrap(ORDER), *_wrap(COLUMNS), *_wrap(note)]
     rest = [model for model in models if not model.fits]
     if rest:
-        lines += ["", "Too large for this host:"]
-        lines += [line for model in rest for line in _wrap(f"{model.name} {model.reason}.", "  ")]
+        smallest_first = sorted(rest, key=lambda model: model.shape.file_bytes)
+        lines += ["", *_wrap(f"Do not fit: {'; '.join(f'{model.name} {model.reason}' for model in smallest_first)}.")]
     lines += ["", *(line for sentence in answer for line in _wrap(sentence))]
     if fitting:
         lines += [
@@ -88,7 +90,7 @@ def _cells(model: ServableModel, wanted: WantedService) -> tuple[str, ...]:
         return tuple("" for dummy in HEAD)
     copies = f"{model.copies} x " if model.copies > 1 else ""
     slow = "" if rate.tokens_per_second >= wanted.rate else " slow"
-    gains = f"x{model.gains[0]:.1f}-{model.gains[1]:.1f}" if model.gains and model.gains[1] > 1 else "-"
+    gains = f"x{model.gains[0]:.1f}-{model.gains[1]:.1f}" if model.gains and model.gains[1] >= LEAST_GAIN else "-"
     return (
         model.name,
         model.shape.quantization,
@@ -107,7 +109,5 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value >= 20 else f"{value:.1f}"
 
 
-def _wrap(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)

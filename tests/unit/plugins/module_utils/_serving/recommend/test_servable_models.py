@@ -71,7 +71,7 @@ def test_the_best_that_is_fast_enough_is_first(tmp_path: Path) -> None:
 def test_why_a_model_does_not_fit(tmp_path: Path) -> None:
     huge = by_name(servable("9754", tmp_path))["huge"]
     assert not huge["fits"] and huge["rate"] is None and huge["users"] == 0
-    assert huge["reason"].startswith("needs 1137.6 GiB with a context of 4096, and ")
+    assert huge["reason"] == "needs 1137.6 GiB of 706.6 GiB with a context of 4096"
     assert huge["reason"] in " ".join(servable("9754", tmp_path)["text"].split())
 
 

@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .memory_traffic import compute_step_traffic
-from .token_cost import (
+from .known_architectures import (
     INTERVALS,
     MLA_ARCHITECTURES,
     STATE_AND_TOKENS,
     STATE_WITHOUT_KEY_HEADS,
     STATES_ONLY,
-    ModelLayers,
-    TokenWork,
 )
+from .memory_traffic import compute_step_traffic
+from .token_cost import ModelLayers, TokenWork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

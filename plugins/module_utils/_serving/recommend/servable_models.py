@@ -223,8 +223,11 @@ def _set_predictions(model: ServableModel, place: ServingPlace, wanted: WantedSe
 
 def _set_speculation(model: ServableModel, place: ServingPlace, shapes: Mapping[str, ModelShape]) -> None:
     """Set the gain of the draft of the catalogue that gains most, or else of MTP layers."""
-    drafts: list[str] = [name for name in model.entry.get("drafts") or [] if name in shapes]
-    guessers = {name: shapes[name] for name in drafts} or ({"its MTP layers": None} if model.entry.get("mtp") else {})
+    guessers: dict[str, ModelShape | None] = {
+        name: shapes[name] for name in model.entry.get("drafts") or [] if name in shapes
+    }
+    if not guessers and model.entry.get("mtp"):
+        guessers["its MTP layers"] = None
     for name, draft in guessers.items():
         gains = predict_speculation_gains(model.shape, draft, place.processor, place.gbps, place.source)
         if model.gains is None or gains > model.gains:

@@ -91,10 +91,12 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend_servable import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.servable.recommend_servable import (
     recommend_servable_models,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.servable_models import WantedService
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.servable.servable_models import (
+    WantedService,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,10 +14,12 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.filter.public_rates import public_rates
 from ansible_collections.sovereign.epyc.plugins.filter.servable_entries import servable_entries
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend_servable import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.servable.recommend_servable import (
     recommend_servable_models,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.servable_models import WantedService
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.servable.servable_models import (
+    WantedService,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes.sized_hosts import sized
 
 INDEX = {"name": "An index", "source": "https://example.com/index"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 
-from ..._notation.sizes import format_bytes_short
+from ...._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ counts as free.
 
 from __future__ import annotations
 
-from ..._errors import BadRequest
-from ..._host.memory_speed import load_memory_speed
-from ..._notation.shape import ANY, Leaf, Nullable, first_misfit_message
-from ..options.options import Options
-from ..unit.installed import read_instance_unit_texts
-from ..unit.shared_host import find_running_instances
-from . import host_variables
+from ...._errors import BadRequest
+from ...._host.memory_speed import load_memory_speed
+from ...._notation.shape import ANY, Leaf, Nullable, first_misfit_message
+from ...options.options import Options
+from ...unit.installed import read_instance_unit_texts
+from ...unit.shared_host import find_running_instances
+from .. import host_variables
+from ..memory_for_instances import read_memory_for_instances
 from .fast_large_answer import answer_fast_large_model
-from .memory_for_instances import read_memory_for_instances
 from .servable_models import find_servable_models, list_serving_places
 from .servable_report import render_servable_models
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..._io.kernelfs import KernelFS
+    from ...._io.kernelfs import KernelFS
     from .servable_models import WantedService
 
 #: Options of an instance of no model, for the questions about memory that depend on options.

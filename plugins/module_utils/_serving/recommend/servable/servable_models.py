@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 
-from ..._errors import BadRequest
-from ..._host.memory_channels import numbers_of_ccds
-from ..._models.model_shape import shape_of_catalogue_entry
-from ..._notation.sizes import UNITS, format_bytes_short
-from ..plan import cpu_assignment
-from ..prediction.decode_rate import count_streams_at_rate, describe_processor, predict_decode_rate
+from ...._errors import BadRequest
+from ...._host.memory_channels import numbers_of_ccds
+from ...._models.model_shape import shape_of_catalogue_entry
+from ...._notation.sizes import UNITS, format_bytes_short
+from ...plan import cpu_assignment
+from ...prediction.decode_rate import count_streams_at_rate, describe_processor, predict_decode_rate
 from .speculation_gain import predict_speculation_gains
 
 TYPE_CHECKING = False
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..._host.host import Host
-    from ..._host.memory_speed import MemorySpeed
-    from ..._models.model_shape import ModelShape
-    from ..plan.free_memory import FreeMemory
-    from ..prediction.decode_rate import DecodeRate
+    from ...._host.host import Host
+    from ...._host.memory_speed import MemorySpeed
+    from ...._models.model_shape import ModelShape
+    from ...plan.free_memory import FreeMemory
+    from ...prediction.decode_rate import DecodeRate
 
 #: Bytes of a server beside weights and KV cache. Compute buffers of a 70B take 0.7 GiB.
 OTHER_BYTES = UNITS["GiB"]

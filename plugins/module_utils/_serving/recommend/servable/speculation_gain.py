@@ -8,13 +8,13 @@ A step verifies the guessed tokens in one batch. So it reads the weights once, a
 
 from __future__ import annotations
 
-from ..plan.draft_estimate import LONGEST_DRAFT, expected_tokens_per_step
-from ..prediction.decode_rate import predict_decode_rate
+from ...plan.draft_estimate import LONGEST_DRAFT, expected_tokens_per_step
+from ...prediction.decode_rate import predict_decode_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..._models.model_shape import ModelShape
-    from ..prediction.step_floor import Processor
+    from ...._models.model_shape import ModelShape
+    from ...prediction.step_floor import Processor
 
 #: The share of guessed tokens that is accepted, from prose to code. Reports have 0.6 to 0.7 for prose, and more for
 #: code.

@@ -134,21 +134,17 @@ def _ensure_written(target: Path, write: Callable[[Path], None]) -> Path:
 
 def ensure_k_quantized_model() -> Path:
     """Return the path of a model of random weights in Q4_K_M, which is fast or slow as one of its size is."""
-    origin = ensure_model()
-    target = origin.with_name("random-0.5B.Q4_K_M.gguf")
-    with hold_lock(f"model-{target.name}"):
-        if not target.exists():
-            from .random_weights import write_with_random_weights
+    origin, programs = ensure_model(), ensure_llama()
 
-            programs = ensure_llama()
-            with tempfile.TemporaryDirectory(dir=target.parent) as work:
-                wide, work_file = Path(work, "f16.gguf"), Path(work, target.name)
-                write_with_random_weights(origin, wide)
-                with running_container("quantize", {programs: "/opt/built"}, {Path(work): "/srv/work"}) as box:
-                    names = f"/srv/work/{wide.name} /srv/work/{work_file.name}"
-                    box.run(f"/opt/built/bin/llama-quantize {names} Q4_K_M")
-                work_file.rename(target)
-    return target
+    def write(target: Path) -> None:
+        from .random_weights import write_with_random_weights
+
+        wide = target.with_name("f16.gguf")
+        write_with_random_weights(origin, wide)
+        with running_container("quantize", {programs: "/opt/built"}, {target.parent: "/srv/work"}) as box:
+            box.run(f"/opt/built/bin/llama-quantize /srv/work/{wide.name} /srv/work/{target.name} Q4_K_M")
+
+    return _ensure_written(origin.with_name("random-0.5B.Q4_K_M.gguf"), write)
 
 
 def build_ik_request() -> tuple[Path, dict[str, Any]]:

@@ -20,7 +20,7 @@ import yaml
 from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_role_variables, read_source
 
 #: Programs whose arguments are not checked.
-PLAIN = {"cat", "cd", "cp", "curl", "export", "sha256sum", "systemctl"}
+PLAIN = {"cat", "cd", "cp", "curl", "export", "pip", "sha256sum", "systemctl"}
 #: The inventory that the documents tell the reader to make, and the example inventory that it is a copy of.
 COPY = ("inventories/mine", "inventories/example")
 #: The name of files of variables that the documents tell the reader to write.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ..._models.draft_compatibility import MTP_LAYERS
 from ..._models.known_architectures import unknown_architecture_remark
+from ..._models.tensor_types import mean_bytes_per_element
 from ..._models.token_cost import DEFAULT_MLA, ModelLayers
 from ..._notation.sizes import UNITS, format_bytes_short
 from ..options.slot_context import reason_against_shared_cache
@@ -38,6 +39,8 @@ PICTURE_BYTES = 2 * UNITS["GiB"]
 #: A server that has the first flag stores only a window of tokens for layers with a sliding window, unless the flag is
 #: given. A llama.cpp that has the second flag stores no values where a model has compressed keys.
 FULL_WINDOWS_FLAG, COMPRESSED_CACHE_FLAG = "--swa-full", "--spec-type"
+#: The ends of the names of the matrices for compressed keys: of keys and values together, of keys, and of values.
+MLA_MATRICES = ("attn_kv_b.weight", "attn_k_b.weight", "attn_v_b.weight")
 PROMPT_CACHE_FLAG, CHECKPOINTS_FLAG = "--cache-ram", "--ctx-checkpoints"
 #: How many times the memory of a divided context a KV cache that all slots share may need, to be the default.
 MOST_COST_OF_SHARING = 1.25
@@ -89,7 +92,7 @@ def estimate_memory_need(
             )
         needs.append(
             MemoryNeed(
-                member.weight_bytes,
+                member.weight_bytes + (_bytes_of_made_mla_matrices(member) if sizes.mla else 0),
                 cache.bytes if cache else 0,
                 PROCESS_BYTES + _estimate_compute_buffer_bytes(options, member, sizes),
             )
@@ -181,6 +184,19 @@ def build_cache_settings(
         mla=0 if server.engine == "llama.cpp" else DEFAULT_MLA if options.mla is None else options.mla,
         shared=shared,
     )
+
+
+def _bytes_of_made_mla_matrices(model: Model) -> int:
+    """Return the bytes of the matrices that ik_llama.cpp makes at its start to compute with compressed keys.
+
+    A file has either the matrices of keys and of values, or both as one; from these the server makes the other form, in
+    Q8_0 where they are quantized. Source: llm_prepare_mla() in src/llama.cpp of ik_llama.cpp.
+    """
+    matrices = [tensor for tensor in model.tensors if tensor.name.endswith(MLA_MATRICES)]
+    if len({tensor.name.rpartition("attn_")[2] for tensor in matrices}) == len(MLA_MATRICES):
+        return 0
+    made_types = {name: name for name in ("F32", "F16", "BF16")}
+    return int(sum(item.elements * mean_bytes_per_element(made_types.get(item.type, "Q8_0")) for item in matrices))
 
 
 def _estimate_compute_buffer_bytes(options: Options, model: Model, sizes: CacheSettings) -> int:

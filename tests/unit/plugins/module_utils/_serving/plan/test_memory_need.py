@@ -68,6 +68,17 @@ def test_buffers_of_a_real_server(models: dict[str, gguf_model.Model], told: tup
     assert FIGURES[told] <= found <= 4 * FIGURES[told]
 
 
+def test_the_matrices_that_ik_llama_makes_at_its_start(models: dict[str, gguf_model.Model]) -> None:
+    """With compressed keys it also makes one matrix of keys and values in Q8_0; llama.cpp and mla 0 make none."""
+    ik, model = Able(engine="ik_llama.cpp"), models["mla"]
+    matrices = [item for item in model.tensors if item.name.endswith(("attn_k_b.weight", "attn_v_b.weight"))]
+    made = estimate_memory_need(options(), ik, model)[0].weights - model.weight_bytes
+    assert made == sum(item.elements for item in matrices) * 34 / 32 > 0
+    for server, mla in ((NEW, None), (ik, 0)):
+        assert estimate_memory_need(options(mla=mla), server, model)[0].weights == model.weight_bytes
+    assert estimate_memory_need(options(), ik, models["moe"])[0].weights == models["moe"].weight_bytes
+
+
 def test_what_an_instance_needs(tmp_path: Path) -> None:
     large = ggufs.written(tmp_path / "l.gguf", 40 * GIB)
     small = ggufs.written(tmp_path / "s.gguf", GIB)

@@ -287,9 +287,9 @@ options:
         type: int
         default: 6
       ngram_max:
-        description: The greatest number of tokens that n-gram speculation guesses.
+        description: The greatest number of tokens that n-gram speculation guesses. The default is 8; it is 6 with
+          V(distribute) and V(rows), which larger batches would have read across nodes.
         type: int
-        default: 8
       ngram_min_hits:
         description: How often the looked up tokens must have occurred before n-gram speculation guesses.
         type: int
@@ -303,10 +303,17 @@ options:
         description:
           - The CPUs that compute, as roles of the plan, places or numbers, such as V(draft,verify), V(node0) or
             V(8-15). A place does not include its housekeeping CPUs.
-          - The default is all CPUs except for the housekeeping CPUs, on which threads for HTTP run.
+          - The default is all CPUs of O(instances[].nodes), or of one socket, except for the housekeeping CPUs, on
+            which threads for HTTP run.
+          - The socket is that on which other instances compute least, then that with most free memory. A running
+            instance stays on its socket. An instance only gets the CPUs of all sockets if the memory of one is too
+            little, or with more threads than one has cores, or with V(distribute) and V(rows).
         type: str
       threads:
-        description: The number of threads that generate tokens. The default is one for each core.
+        description:
+          - The number of threads that generate tokens, at most one for each core.
+          - By default as many as keep the memory of the instance busy, a multiple of 8. All cores where they are fewer
+            than 16, with memory policies that need equal threads, in virtual machines, and without OpenMP.
         type: int
       threads_batch:
         description: The number of threads that read prompts and verify drafts. The default is one for each core.

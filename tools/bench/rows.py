@@ -80,7 +80,8 @@ def measure_local_weights_and_memory(guest: Guest, arm: Arm, size: int) -> tuple
     """Return the percentage of weights on local nodes, and the memory of the process as a multiple of the model."""
     serve_instances(guest)
     guest.run(arm.before)
-    plan = serve_instances(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
+    options = {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory, "nodes": "all"}
+    plan = serve_instances(guest, options)["rows"]
     guest.machine.run(f"python3 - {PORT}", input=ASK_FEW)
     rows = {MODEL: plan["wants"]["threads"]}
     placement = guest.module("service_placement_info", service=plan["unit"], nodes=plan["nodes"], rows=rows)

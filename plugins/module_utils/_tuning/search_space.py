@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._serving.options.options import ENGINES, MEMORY_POLICIES, POLICIES_BY_THREAD
-from .._serving.plan.cpu_assignment import choose_compute_cpus, first_cpu_of_each_core
+from .._serving.plan.cpu_assignment import first_cpu_of_each_core
+from .._serving.plan.decode_threads import LEAST_CORES, THREADS_STEP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,11 +84,10 @@ class SearchSpace:
 def build_search_space(service: InstancePlan, host: Host, server: ServerCapabilities) -> SearchSpace:
     """Return the search space of a planned instance, whose program is ``server``."""
     options, parameters, space = service.options, service.parameters, SearchSpace()
-    cores = len(first_cpu_of_each_core(host.topology, choose_compute_cpus(options, host)))
+    computing = sorted(set(service.placement.cpus).difference(service.placement.http_cpus))
+    cores = len(first_cpu_of_each_core(host.topology, computing))
     for option in ("threads", "threads_batch"):
-        space.add_option_with_other_values(
-            option, parameters[option], sorted({max(1, round(cores * share)) for share in CORE_SHARES})
-        )
+        space.add_option_with_other_values(option, parameters[option], _thread_counts_to_try(cores))
     if options.can_speculate or not options.speculation:
         kind = options.drafting_kind or ("draft" if options.draft_model else "")
         with_draft = (kind, f"ngram,{kind}") if kind else ()
@@ -99,7 +99,7 @@ def build_search_space(service: InstancePlan, host: Host, server: ServerCapabili
         space.add_option_with_other_values("draft_p_min", parameters["draft_p_min"], DRAFT_P_MIN)
     if "ngram_max" in parameters:
         space.add_option_with_other_values("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
-        space.add_option_with_other_values("ngram_max", options.ngram_max, NGRAM_MAX)
+        space.add_option_with_other_values("ngram_max", parameters["ngram_max"], NGRAM_MAX)
     most = options.batch or UBATCH[-1]
     space.add_option_with_other_values(
         "ubatch", options.ubatch or min(DEFAULT_UBATCH, most), [size for size in UBATCH if size <= most]
@@ -116,3 +116,9 @@ def build_search_space(service: InstancePlan, host: Host, server: ServerCapabili
     if server.engine != ENGINES[0] and not mapped:
         space.add_option_with_other_values("repack_at_start", options.repack_at_start, (False, True))
     return space
+
+
+def _thread_counts_to_try(cores: int) -> list[int]:
+    """Return shares of the cores; where there are many, in numbers that divide the rows of most models."""
+    step = THREADS_STEP if cores >= LEAST_CORES else 1
+    return sorted({*(max(step, step * round(cores * share / step)) for share in CORE_SHARES if share < 1), cores})

@@ -27,6 +27,8 @@ CONFIRMATION_ARMS = 3
 KNOWN_ARMS = 2
 #: How often a value is part of a measured combination, on average, until the best combination is found.
 RACE_ARMS_PER_VALUE = 3
+#: The same for a single option, which has no combinations: its best values are measured again.
+RACE_ARMS_OF_ONE_OPTION = 1
 
 
 class TuningTime:
@@ -102,4 +104,5 @@ class TuningTime:
         values = sum(list(self._counts.values())[:options])
         overhead = ROUND_ARMS / (ROUND_ARMS - KNOWN_ARMS)
         sweep = max(MIN_ROUND_ARMS, values * overhead) * self.arm_seconds
-        return sweep, RACE_ARMS_PER_VALUE * values * self.arm_seconds
+        race_arms = RACE_ARMS_PER_VALUE if len(self._counts) > 1 else RACE_ARMS_OF_ONE_OPTION
+        return sweep, race_arms * values * self.arm_seconds

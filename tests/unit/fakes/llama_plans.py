@@ -102,6 +102,12 @@ def planned(
     return planner.plan_instance(options, machine, capabilities, model, draft, free, projector)
 
 
+def remarks_of(plan: InstancePlan) -> list[str]:
+    """The remarks of a plan without those on its choices, and on the nodes of a socket, which most plans have."""
+    choices = [choice.to_remark() for choice in plan.default_choices]
+    return [remark for remark in plan.remarks if remark not in choices and not remark.startswith("NPS")]
+
+
 def refused(*positional: Any, **named: Any) -> str:
     with pytest.raises(BadRequest) as caught:
         planned(*positional, **named)

@@ -85,7 +85,7 @@ FIELDS = {
     "draft_cpus": Field("str"),
     "rpc_port": Field("int", low=1024, high=65535),
     "ngram_lookup": Field("int", 6, low=1, high=1024),
-    "ngram_max": Field("int", 8, low=1, high=1024),
+    "ngram_max": Field("int", low=1, high=1024),
     "ngram_min_hits": Field("int", 1, low=1),
     "suffix_corpus": Field("path"),
     # CPUs
@@ -227,7 +227,7 @@ def _refuse_conflicting_options(options: Options) -> None:
                 f"{key} has no effect, because speculation is {options.speculation_text}: say "
                 f"{KIND_NEEDED_BY_OPTION[key]}, or leave {key} out."
             )
-    if "ngram" in options.speculation and options.ngram_max < options.ngram_lookup:
+    if "ngram" in options.speculation and options.ngram_max and options.ngram_max < options.ngram_lookup:
         raise BadRequest(
             f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
             "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..options.options import Options
+
 
 class DefaultChoice:
     """A value of an option that the plan chose.
@@ -40,3 +42,12 @@ class DefaultChoice:
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as plain data for facts, pages and stored documents."""
         return {key: getattr(self, key) for key in self.__slots__}
+
+
+def list_catalogue_choices(options: Options) -> list[DefaultChoice]:
+    """Return the sampling as a choice of the plan, if it comes from the catalogue of models."""
+    if not options.catalogue_model.get("recommended_sampling"):
+        return []
+    values = ", ".join(f"{name} {value:g}" for name, value in options.sampling.items())
+    reason = f"the catalogue recommends it for {options.catalogue_model['name']}"
+    return [DefaultChoice("sampling", values, reason, undo="sampling: {}")]

@@ -31,6 +31,10 @@ ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isol
 LARGEST_POOL = 2048
 
 
+class NotEnoughMemory(BadRequest):
+    """The nodes of an instance have too little memory for it; other nodes may have enough."""
+
+
 class FreeMemory:
     """The free memory of a host, and other facts of the host's state that a plan needs.
 
@@ -38,10 +42,14 @@ class FreeMemory:
     size in kB. ``default_kb`` is the size of the huge pages that a program gets by default. ``hugetlbfs_kb`` is the
     page size of the chosen hugetlbfs, None without one. ``thp`` is the mode of transparent huge pages. ``staged`` has
     the files that are on the hugetlbfs already, or are being copied there, and ``partition`` the CPUs of the cpuset
-    partition for instances.
+    partition for instances. ``computing_cpus`` are the CPUs on which other instances compute, and ``present_nodes`` the
+    nodes of the running version of the instance that is planned.
     """
 
-    __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "partition", "staged", "thp")
+    __slots__ = (
+        *("available", "computing_cpus", "default_kb", "free", "hugetlbfs_kb", "isolated", "partition"),
+        *("present_nodes", "staged", "thp"),
+    )
 
     def __init__(
         self,
@@ -62,6 +70,17 @@ class FreeMemory:
         self.thp = thp
         self.staged = frozenset(staged)
         self.partition = frozenset(partition)
+        self.computing_cpus: frozenset[int] = frozenset()
+        self.present_nodes: tuple[int, ...] = ()
+
+    def copy(self) -> FreeMemory:
+        """Return a copy, from which memory can be reserved without a change of this one."""
+        twin = FreeMemory(
+            *(self.available, self.free, self.default_kb, self.hugetlbfs_kb, self.isolated, self.thp, self.staged),
+            self.partition,
+        )
+        twin.computing_cpus, twin.present_nodes = self.computing_cpus, self.present_nodes
+        return twin
 
     def reserve(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
         """Subtract bytes from the free memory, evenly on these nodes, and a number of huge pages from each node."""
@@ -179,7 +198,7 @@ def count_spare_bytes(
 def require_ordinary_memory(
     required: MemoryNeed, placement: Placement, free: FreeMemory, subject: str, staged_bytes: int = 0
 ) -> None:
-    """Raise BadRequest when the nodes have too little ordinary memory.
+    """Raise NotEnoughMemory when the nodes have too little ordinary memory.
 
     ``staged_bytes`` of the weights need no ordinary memory, because they are in huge pages.
     """
@@ -187,7 +206,7 @@ def require_ordinary_memory(
     rest = required.total - staged_bytes
     available = free.count_free_bytes(nodes, even)
     if rest > available:
-        raise BadRequest(
+        raise NotEnoughMemory(
             f"{subject} needs {format_bytes_short(rest)} ({required.format_parts_with_sizes(staged_bytes)}); nodes "
             f"{format_cpulist(nodes)} have {format_bytes_short(available)} {'evenly ' if even else ''}available. Take "
             f"{_ways_to_need_less_memory(required)}, or more nodes."
@@ -204,7 +223,7 @@ def _require_huge_pages(pages: int, kb: int, placement: Placement, free: FreeMem
     nodes, even = placement.nodes, placement.needs_even_memory
     free_count = free.count_free_huge_pages(nodes, kb, even)
     if pages > free_count:
-        raise BadRequest(
+        raise NotEnoughMemory(
             f"hugepages: {subject} need {format_pages(pages, kb)} on nodes {format_cpulist(nodes)}, and "
             f"{free_count} are free there{' evenly' if even else ''}. Make the pool larger with the module hugepages, "
             f"{-(-pages // len(nodes))} pages for each node, or take hugepages thp."

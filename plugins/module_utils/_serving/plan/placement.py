@@ -12,6 +12,7 @@ from ..options.options import NUMA_MODES, POLICIES_BY_THREAD
 from ..options.unit_names import draft_unit_name
 from . import cpu_assignment
 from .cpu_assignment import CPUSET, GOMP, NUMA, STRICT
+from .default_choices import DefaultChoice
 from .instance_plan import DraftProcess, Placement
 
 TYPE_CHECKING = False
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
 
 #: The server distributes a batch of at least this many tokens to threads without regard to NUMA nodes.
 NODE_BLIND_BATCH = 8
+#: The most drafted tokens that are verified in a smaller batch: the batch has one token more.
+LONGEST_BY_THREAD = NODE_BLIND_BATCH - 2
+#: The most tokens that a lookup guesses, unless an option says otherwise. The server guesses no fewer than it looks up.
+NGRAM_MAX = 8
 
 
 def choose_memory_policy(options: Options, top: Topology, nodes: Sequence[int]) -> str:
@@ -71,8 +76,12 @@ def place_server_threads(
     server_parameters: dict[str, Any],
     free: FreeMemory,
     remarks: list[str],
+    default_threads: int | None = None,
 ) -> Placement:
-    """Return the placement of the server's threads, and add thread counts and pins to ``server_parameters``."""
+    """Return the placement of the server's threads, and add thread counts and pins to ``server_parameters``.
+
+    ``default_threads`` decode where no option says how many; None for all.
+    """
     top = host.topology
     busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
@@ -83,12 +92,12 @@ def place_server_threads(
         if numa_mode
         else len(cores)
     )
-    threads, batch = _choose_decode_and_batch_thread_counts(options, busy, most, policy)
+    threads, batch = _choose_decode_and_batch_thread_counts(options, busy, most, policy, default_threads)
     used = max(threads, batch)
     first = [cpu for cpu in cores if cpu in speculation.cpus] if speculation.drafts_on_first_threads else []
     rest = [cpu for cpu in cores if cpu not in first]
     pins = [*first, *(cpu_assignment.alternate_l3_domains(top, rest) if threads < len(cores) else rest)][:used]
-    drafting = _choose_in_process_draft_threads(options, speculation, len(first), threads)
+    drafting = _choose_in_process_draft_threads(options, speculation, len(first), threads, used)
     server_parameters.update(threads=threads, threads_batch=batch)
     if drafting:
         server_parameters.update(
@@ -140,11 +149,11 @@ def place_server_threads(
 
 
 def _choose_decode_and_batch_thread_counts(
-    options: Options, busy: Sequence[int], most: int, policy: str
+    options: Options, busy: Sequence[int], most: int, policy: str, default_threads: int | None
 ) -> tuple[int, int]:
     """Return the number of threads for decoding, and the number of threads for prompts and for verifying drafts."""
     by_thread = policy in POLICIES_BY_THREAD
-    threads: int = options.threads or most
+    threads: int = options.threads or default_threads or most
     batch: int = options.threads_batch or (threads if by_thread else most)
     owner = f"CPUs {format_cpulist(busy)}{', with the same number on each node' if policy in NUMA_MODES else ''}"
     for key, number in (("threads", threads), ("threads_batch", batch)):
@@ -157,13 +166,31 @@ def _choose_decode_and_batch_thread_counts(
     return threads, batch
 
 
-def _choose_in_process_draft_threads(options: Options, speculation: SpeculationPlan, first: int, threads: int) -> int:
+def _choose_in_process_draft_threads(
+    options: Options, speculation: SpeculationPlan, first: int, threads: int, most: int
+) -> int:
+    """Return the number of threads that draft: as many as decode, or as the ``first`` CPUs that are the draft's."""
     if not speculation.draft_max or speculation.has_draft_process:
         return 0
-    most = first or threads
-    number: int = options.draft_threads or most
-    cpu_assignment.require_core_for_each_thread("draft_threads", number, most, "the draft")
+    number: int = options.draft_threads or first or threads
+    cpu_assignment.require_core_for_each_thread("draft_threads", number, first or most, "the draft")
     return number
+
+
+def shorten_default_drafts(options: Options, policy: str, server_parameters: dict[str, Any]) -> list[DefaultChoice]:
+    """Shorten drafts whose length no option sets, so that a batch is read by rows; return these choices."""
+    choices = []
+    for key in ("draft_max", "ngram_max"):
+        longest = server_parameters.get(key, 0)
+        is_fixed = getattr(options, key) or (key == "ngram_max" and options.ngram_lookup > LONGEST_BY_THREAD)
+        if policy in POLICIES_BY_THREAD and longest > LONGEST_BY_THREAD and not is_fixed:
+            server_parameters[key] = LONGEST_BY_THREAD
+            reason = (
+                f"memory {policy} needs batches of fewer than {NODE_BLIND_BATCH} tokens, which a thread reads from "
+            )
+            reason += "its own node (the schedule of llama.cpp b11434)"
+            choices.append(DefaultChoice(key, LONGEST_BY_THREAD, reason, "", f"{key}: {longest}"))
+    return choices
 
 
 def _add_remark_on_long_drafts(server_parameters: dict[str, Any], policy: str, remarks: list[str]) -> None:
@@ -171,7 +198,7 @@ def _add_remark_on_long_drafts(server_parameters: dict[str, Any], policy: str, r
     if longest + 1 >= NODE_BLIND_BATCH:
         remarks.append(
             f"memory {policy}: batches of {NODE_BLIND_BATCH} tokens and more, as with {longest} drafted ones, are read "
-            "across nodes. Draft at most 6 tokens, or set GGML_CPU_TILED_MM to 0."
+            f"across nodes. Draft at most {LONGEST_BY_THREAD} tokens, or set GGML_CPU_TILED_MM to 0."
         )
 
 

@@ -22,9 +22,10 @@ from ..options.option_table import LOOPBACK
 from ..options.options import ENGINES, POLICIES_BY_THREAD
 from ..options.unit_names import api_key_path_in_unit, instance_unit_name
 from ..prediction.decode_rate import predict_plan_rate
-from . import cpu_assignment, free_memory, rpc_workers, slot_state
+from . import cpu_assignment, free_memory, rpc_workers, slot_state, socket_choice
 from . import placement as placing
-from .default_choices import DefaultChoice
+from .decode_threads import plan_decode_threads
+from .default_choices import list_catalogue_choices
 from .instance_plan import InstancePlan, staged_paths
 from .memory_need import estimate_memory_need, shares_kv_cache, sum_of_largest_needs
 from .model_task import batch_remarks, choose_batch_sizes, task_refusal_reason
@@ -38,11 +39,13 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from ..options.options import Options
+    from .default_choices import DefaultChoice
     from .free_memory import FreeMemory
     from .instance_plan import MemoryNeed, Placement, SlotBytes
     from .placement import ServerCapabilities
     from .speculation_plan import SpeculationPlan
 
+    GivenModels = tuple[Model, Model | None, Model | None, Sequence[Model], Sequence[Model]]
 
 #: By value of the option hugepages: the tunable of glibc, the kind of pages, and the least percentage of the weights
 #: that verify.yml must find in such pages.
@@ -69,8 +72,28 @@ def plan_instance(
     """Return the plan of an instance; BadRequest when the instance is impossible on this host.
 
     ``more_models`` are all models of a router but the first, which is ``model``. ``running_prompt_cache_mib`` is the
-    prompt cache of the installed version of the instance, None without one.
+    prompt cache of the installed version of the instance, None without one. ``free`` is not changed.
     """
+
+    def plan_on_cpus(busy: Sequence[int], left: FreeMemory, choices: list[DefaultChoice]) -> InstancePlan:
+        models = model, draft, projector, adapters, more_models
+        return _plan_on_cpus(options, host, server, models, left, busy, choices, running_prompt_cache_mib)
+
+    return socket_choice.plan_on_best_socket(options, host, free, model, plan_on_cpus)
+
+
+def _plan_on_cpus(
+    options: Options,
+    host: Host,
+    server: ServerCapabilities,
+    models: GivenModels,
+    free: FreeMemory,
+    busy: Sequence[int],
+    choices: list[DefaultChoice],
+    running_prompt_cache_mib: int | None,
+) -> InstancePlan:
+    """Return the plan of an instance that computes on the CPUs ``busy``; ``choices`` were made for it before."""
+    model, draft, projector, adapters, more_models = models
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
     given = [item for item in (model, draft, projector, *adapters, *more_models) if item]
@@ -80,7 +103,7 @@ def plan_instance(
     _refuse_options_of_another_build(options, server)
     slot_state.require_possible_sharing(options, server)
     shared = shares_kv_cache(options, server, [model, *more_models])
-    choices: list[DefaultChoice] = _list_catalogue_choices(options)
+    choices += list_catalogue_choices(options)
     context_choices, remarks = slot_state.describe_context(options, server, [model, *more_models], shared)
     choices += context_choices
     remarks += [
@@ -89,9 +112,7 @@ def plan_instance(
     if options.catalogue_model and not options.catalogue_model["fetched"]:
         remarks.append(never_fetched_remark(options.catalogue_model["name"]))
     validate_adapters(adapters, model)
-    speculation = plan_speculation(
-        options, host, cpu_assignment.choose_compute_cpus(options, host), model, draft if options.uses_draft else None
-    )
+    speculation = plan_speculation(options, host, busy, model, draft if options.uses_draft else None)
     if not speculation.busy:
         raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
     nodes = cpu_assignment.choose_memory_nodes(options, host, speculation.busy)
@@ -131,8 +152,14 @@ def plan_instance(
     ]
     rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
     server_parameters = _build_server_parameters(options, model, drafts, speculation, shared)
+    choices += placing.shorten_default_drafts(options, policy, server_parameters)
+    threads = plan_decode_threads(
+        options, host, server.openmp, [model, *more_models], speculation, nodes, policy, remarks
+    )
+    choices += [threads] if threads else []
     placement = placing.place_server_threads(
-        options, host, server, nodes, policy, speculation, server_parameters, free, remarks
+        *(options, host, server, nodes, policy, speculation, server_parameters, free, remarks),
+        threads.value if threads else None,
     )
     # The server sends the weights of a draft to the draft's own process, so it neither stages nor maps these weights.
     computed = [item for item in (model, drafts if not rpc else None) if item]
@@ -153,12 +180,13 @@ def plan_instance(
         {} if options.models else _least_memory_in_huge_pages(options, whole, staged)
     )
     if policy == "rows":
-        threads = server_parameters["threads"], server_parameters.get("draft_threads")
+        readers = server_parameters["threads"], server_parameters.get("draft_threads")
         # A model that is its own draft has one entry, with the number of the model's threads, which read more than the
         # threads of the draft. The entry of the model is the last, so it replaces the entry of the draft.
-        expect["rows"] = {item.path: number for item, number in reversed([*zip(computed, threads)])}
+        expect["rows"] = {item.path: number for item, number in reversed([*zip(computed, readers)])}
     read = [item for item in (model, drafts, projector, *adapters, *more_models) if item]
     plan = InstancePlan(options, placement, whole, server_parameters, rpc, read, staged, expect, remarks, choices)
+    plan.remarks += socket_choice.list_nps_remarks(options, host, nodes, policy, model)
     plan.draft_left_out_reason = speculation.draft_left_out_reason
     plan.port_reuse = _choose_port_reuse(server)
     plan.shape = shape_of_model(model, options.experts)
@@ -192,15 +220,6 @@ def _refuse_options_of_another_build(options: Options, server: ServerCapabilitie
             f"repack is an option of {ENGINES[0]}, and {options.binary} is {server.engine}, whose option for this is "
             "repack_at_start. Leave repack out."
         )
-
-
-def _list_catalogue_choices(options: Options) -> list[DefaultChoice]:
-    """Return the sampling as a choice of the plan, if it comes from the catalogue of models."""
-    if not options.catalogue_model.get("recommended_sampling"):
-        return []
-    values = ", ".join(f"{name} {value:g}" for name, value in options.sampling.items())
-    reason = f"the catalogue recommends it for {options.catalogue_model['name']}"
-    return [DefaultChoice("sampling", values, reason, undo="sampling: {}")]
 
 
 def _validate_model_and_draft(
@@ -283,8 +302,9 @@ def _build_server_parameters(
     if options.slot_files:
         server_parameters["slot_files"] = LLAMA.state_folders(options.name)[0]
     if speculation.uses_ngrams:
-        for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
+        for key in ("ngram_lookup", "ngram_min_hits"):
             server_parameters[key] = getattr(options, key)
+        server_parameters["ngram_max"] = options.ngram_max or max(placing.NGRAM_MAX, options.ngram_lookup)
     server_parameters.update(options.sampling, chat_template=options.chat_template, suffix_corpus=options.suffix_corpus)
     if options.adapters:
         server_parameters["adapters"] = format_lora_scaled_value(options.adapters)

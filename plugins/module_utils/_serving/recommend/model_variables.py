@@ -94,7 +94,7 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, left_out_dra
     slots, tokens = candidate.levels[candidate.level]
     nodes = f"{'nodes' if len(place.nodes) > 1 else 'node'} {format_cpulist(place.nodes)}"
     lies = f"evenly on {nodes}" if place.policy == "interleave" else f"on {nodes}"
-    threads = service.parameters["threads"]
+    threads = max(service.parameters["threads"], service.parameters["threads_batch"])
     remarks = [remark for remark in service.remarks if remark != left_out_draft_reason]
     use = candidate.use
     smaller = "" if candidate.has_largest_context else " More does not fit."

@@ -23,6 +23,7 @@ from .shared_host import (
     list_memory_of_instance,
     plan_instance_among_others,
     read_instance_states,
+    request_on_chosen_socket,
     wait_for_changing_units,
 )
 from .unit_files import server_url_on_this_host
@@ -133,7 +134,8 @@ def _parse_options_of_requests(
             options = engine.options.parse(request)
             parsed_requests.append((options, request))
             require_known_user(options)
-    return parsed_requests
+    # An instance that may choose its socket is planned after those that may not.
+    return sorted(parsed_requests, key=lambda each: not (each[0].cpus or each[0].nodes))
 
 
 def _read_capabilities_by_binary(
@@ -243,6 +245,7 @@ class Planner:
         if options.update_order == STOP_FIRST or reason:
             return None, reason if options.update_order != STOP_FIRST else ""
         released = _list_memory_of_running(self._held, [*self.removed_names, *(other.name for other in self.services)])
+        request = request_on_chosen_socket(request, service)
         try:
             temporary = start_first.plan_temporary_instance(
                 engine, self.host, request, capabilities, released, self.services, running or None
@@ -253,13 +256,18 @@ class Planner:
         loaded_files = _program_files_and_keys_time(engine, temporary, capabilities)
         files = engine.render_units(temporary, arguments, *loaded_files)
         handover = Handover(options.name, options.host, options.port, temporary.options.port)
-        obstacle = self._find_obstacle_of_second_start(service, temporary, capabilities, running)
+        obstacle = self._find_obstacle_of_second_start(request, service, temporary, capabilities, running)
         obstacle = obstacle or handover.find_obstacle()
         next_server = start_first.NextServer(temporary, files, engine.row, None if obstacle else handover, self.root)
         return next_server, obstacle
 
     def _find_obstacle_of_second_start(
-        self, service: InstancePlan, temporary: InstancePlan, capabilities: Any, running: Mapping[str, Any]
+        self,
+        request: Mapping[str, Any],
+        service: InstancePlan,
+        temporary: InstancePlan,
+        capabilities: Any,
+        running: Mapping[str, Any],
     ) -> str:
         """Return why the instance cannot start while its temporary server runs; "" where it can."""
         if server_url_on_this_host(service.options) != running.get("url"):
@@ -269,7 +277,8 @@ class Planner:
         )
         try:
             plan_instance_among_others(
-                self.engine, self.host, service.options, capabilities, released, [*self.services, temporary]
+                *(self.engine, self.host, self.engine.options.parse(request), capabilities, released),
+                [*self.services, temporary],
             )
         except BadRequest as error:
             return f"The new server is only tried before, because its memory does not suffice for two of it. {error}"

@@ -16,11 +16,12 @@ from ..._kernel import numa_maps
 from ..._kernel.cgroups import list_processes
 from ..._kernel.hugepages import default_page_kb
 from ..._knobs.managed_units import BETWEEN_STATES, read_unit_properties, unit_state
-from ..._notation.cpulist import format_cpulist
+from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..._notation.gguf_parts import unfinished_copy_path
 from ..catalogue import LLAMA
 from ..plan import free_memory
 from . import start_limits
+from .installed import list_instance_placements
 from .refusals import device_and_inode, require_matching_file_placement
 
 TYPE_CHECKING = False
@@ -82,9 +83,30 @@ def read_free_memory_for_instance(
         free.add_free_memory(memory, pages)
     for other in before:
         _reserve_memory_of_earlier_instance(free, other)
+    _add_placements_of_other_instances(free, host, options, before)
     if options.hugepages == "none" and not options.lock:
         _count_shared_weights_as_free(free, models, before)
     return free
+
+
+def _add_placements_of_other_instances(
+    free: FreeMemory, host: Host, options: OptionTable, before: Sequence[InstancePlan]
+) -> None:
+    """Add on which CPUs other instances compute, and on which nodes the installed version of this instance is."""
+    planned = {other.name: other.placement.busy_cpus for other in before}
+    computing = {cpu for cpus in planned.values() for cpu in cpus}
+    for row in list_instance_placements(host.fs.root):
+        if row["name"] == options.name:
+            free.present_nodes = parse_cpulist(row.get("nodes", ""))
+        elif row["name"] not in planned:
+            computing.update(parse_cpulist(row.get("cpus", "")))
+    free.computing_cpus = frozenset(computing)
+
+
+def request_on_chosen_socket(request: Mapping[str, Any], service: InstancePlan) -> dict[str, Any]:
+    """Return a request with the socket that its plan chose, so that another plan of it is on the same socket."""
+    sockets = [choice.value for choice in service.default_choices if choice.option == "cpus"]
+    return {**request, **({"cpus": sockets[0]} if sockets else {})}
 
 
 def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:

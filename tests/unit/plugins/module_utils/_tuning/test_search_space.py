@@ -35,7 +35,8 @@ def found(models: Models, name: str = "9754", server: Able = NEW, **options: Any
 
 def test_the_default_is_what_was_planned(models: Models) -> None:
     one = found(models, speculation="cascade", draft_max=7)
-    assert one.default["threads"] == one.values["threads"][-1] == 124
+    assert (one.default["threads"], one.default["threads_batch"]) == (64, 124)
+    assert one.values["threads"] == [32, 64, 80, 96, 112, 124]
     assert one.default["draft_max"] == 7 and one.values["draft_max"][5:8] == [6, 7, 8]
     assert (one.default["memory"], one.values["memory"][0]) == ("interleave", "local")
     assert one.values["hugepages"] == ["none", "thp", "pool"] and one.default["ubatch"] == 512

@@ -63,6 +63,23 @@ def test_one_option_is_proven_in_an_hour(here: Measured, monkeypatch: pytest.Mon
     assert server.clock.now <= 75 * 60
 
 
+@pytest.mark.parametrize(("start_s", "pass_s", "minutes"), [(10, 5, 20), (45, 20, 75)])
+def test_threads_alone_are_proven_in_minutes_without_a_limit_of_time(
+    here: Measured, monkeypatch: pytest.MonkeyPatch, start_s: int, pass_s: int, minutes: int
+) -> None:
+    def log_rate(options: Any) -> float:
+        return 0.1 if options.get("threads", 128) == 96 else 0.0
+
+    server = TunedServer(log_rate, seed=1, start_s=start_s, pass_s=pass_s)
+    server.take_over(monkeypatch)
+    document = run_timed_tuning(here, server, 240, 1, options=["threads"])
+    assert TuningResult(document).to_tuned_options()["options"] == {"threads": 96}
+    assert server.clock.now <= minutes * 60
+    (said,) = [line for line in document["steps told"] if "probably settle all of them, in about" in line]
+    announced = re.search(r"in about (?:(\d+) h )?(\d+) min", said)
+    assert announced and 60 * int(announced[1] or 0) + int(announced[2]) <= minutes
+
+
 def test_a_flat_landscape_keeps_the_default_and_its_time(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     document, server = tuned(here, monkeypatch, Landscape(1, flat=True), 240, options=["threads", "ubatch"])
     assert TuningResult(document).to_tuned_options() == {} and server.clock.now < 200 * 60

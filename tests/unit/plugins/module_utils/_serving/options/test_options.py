@@ -22,7 +22,7 @@ DRAFT = {**LEAST, "speculation": "draft", "draft_model": "/srv/d.gguf"}
 def test_what_is_not_said() -> None:
     found = Options.parse(LEAST)
     assert (found.host, found.engine, found.context, found.slots) == ("127.0.0.1", None, 8192, 1)
-    assert (found.speculation, found.ngram_lookup, found.ngram_max, found.ngram_min_hits) == (("ngram",), 6, 8, 1)
+    assert (found.speculation, found.ngram_lookup, found.ngram_max, found.ngram_min_hits) == (("ngram",), 6, None, 1)
     assert (found.draft_max, found.draft_p_min, found.draft_placement) == (None, None, "shared")
     assert (found.memory, found.hugepages, found.lock, found.user) == (None, "none", False, None)
     assert not found.uses_draft

@@ -27,33 +27,36 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
     machine,
     planned,
     refused,
+    remarks_of,
 )
 
 # Where it sits
 
+#: By machine: the CPUs that compute, those for HTTP, the threads for a token and for a batch, nodes and memory policy.
 SEATS = {
-    "9754": ("1-31,33-63,65-95,97-127", "0,32,64,96", 124, "0-3", "interleave"),
-    "9754 SMT": ("1-31,33-63,65-95,97-127", "0,32,64,96,128,160,192,224", 124, "0-3", "interleave"),
-    "9654": ("1-23,25-47,49-71,73-95", "0,24,48,72", 92, "0-3", "interleave"),
-    "9354": ("1-31", "0", 31, "0-3", "interleave"),
-    "two 7543": ("1-31,33-63", "0,32", 62, "0-1", "interleave"),
-    "9655": ("1-95", "0,96", 95, "0", "local"),
+    "9754": ("1-31,33-63,65-95,97-127", "0,32,64,96", 64, 124, "0-3", "interleave"),
+    "9754 SMT": ("1-31,33-63,65-95,97-127", "0,32,64,96,128,160,192,224", 64, 124, "0-3", "interleave"),
+    "9654": ("1-23,25-47,49-71,73-95", "0,24,48,72", 48, 92, "0-3", "interleave"),
+    "9354": ("1-31", "0", 31, 31, "0-3", "interleave"),
+    "two 7543": ("1-31", "0", 31, 31, "0", "bind"),
+    "9655": ("1-95", "0,96", 56, 95, "0", "local"),
 }
 
 
 @pytest.mark.parametrize("name", SEATS)
 def test_an_instance_has_all_but_the_housekeeping(models: Models, name: str) -> None:
-    busy, http, threads, nodes, policy = SEATS[name]
+    busy, http, threads, batch, nodes, policy = SEATS[name]
     host = machine(name)
     found = planned(host, models)
     facts: Any = found.to_dict()
-    assert (facts["busy_cpus"], facts["http_cpus"], facts["nodes"], facts["memory"]) == (busy, http, nodes, policy)
-    assert (found.parameters["threads"], found.parameters["threads_batch"]) == (threads, threads)
+    assert (facts["http_cpus"], facts["nodes"], facts["memory"]) == (http, nodes, policy)
+    assert sorted(found.placement.busy_cpus) == list(parse_cpulist(busy))
+    assert (found.parameters["threads"], found.parameters["threads_batch"]) == (threads, batch)
     # The wall has the siblings of each core too, so that nobody else gets them.
-    assert found.placement.cpus == host.topology.online
-    assert found.parameters["cpus"] == list(parse_cpulist(busy)) and facts["pinned"] == "strict"
+    assert found.placement.cpus == host.topology.sockets[0]
+    assert facts["pinned"] == ("strict" if threads == batch else "gomp")
     assert found.expect == {
-        "cpus": format_cpulist(host.topology.online),
+        "cpus": format_cpulist(host.topology.sockets[0]),
         "busy_cpus": busy,
         "spread": "core",
         "nodes": nodes,
@@ -124,18 +127,18 @@ def test_a_part_of_a_host(
 
 
 def test_remarks_on_a_seat(host: Host, models: Models) -> None:
-    assert planned(host, models).remarks == []
-    (remark,) = planned(host, models, cpus="33-40", nodes="0").remarks
+    assert remarks_of(planned(host, models)) == []
+    (remark,) = remarks_of(planned(host, models, cpus="33-40", nodes="0"))
     assert remark == "CPUs on nodes 1 read all memory from nodes 0."
     assert "CPUs 0 compute, and are housekeeping too" in planned(host, models, cpus="0-15").remarks[0]
     assert "can use it" in planned(host, models, host="0.0.0.0").remarks[0]
-    assert planned(host, models, host="0.0.0.0", api_key_file="/etc/keys").remarks == []
+    assert remarks_of(planned(host, models, host="0.0.0.0", api_key_file="/etc/keys")) == []
 
 
 def test_without_housekeeping(models: Models) -> None:
     found = planned(Host(machine("small").fs, {"housekeeping": {"cores": 0}}), models, capabilities=BARE)
     assert (found.placement.http_cpus, found.placement.affinity, found.parameters["threads"]) == ((), None, 16)
-    assert "no housekeeping CPU" in found.remarks[0]
+    assert "no housekeeping CPU" in remarks_of(found)[0]
 
 
 # How threads are kept there
@@ -144,7 +147,8 @@ def test_without_housekeeping(models: Models) -> None:
 @pytest.mark.parametrize(
     ("capabilities", "raw", "pinned"),
     [
-        (NEW, {}, "strict"),
+        (NEW, {}, "gomp"),  # fewer threads for a token than for a batch
+        (NEW, {"threads": 124}, "strict"),
         (OLD, {}, "gomp"),
         (BARE, {}, "strict"),
         (BARE_OLD, {}, "cpuset"),
@@ -152,7 +156,8 @@ def test_without_housekeeping(models: Models) -> None:
         (BARE, {"cpus": "5"}, "strict"),
         (NEW, {"threads": 60}, "gomp"),  # only this can say an order
         (BARE, {"threads": 60}, "strict"),
-        (NEW, {"speculation": "draft"}, "strict"),
+        (NEW, {"speculation": "draft"}, "gomp"),
+        (NEW, {"speculation": "draft", "threads": 124}, "strict"),
         (BARE, {"speculation": "draft"}, "cpuset"),  # masks would put all threads of the draft on one CPU
         (BARE, {"speculation": "draft", "draft_threads": 1}, "strict"),
         (BARE, {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052}, "strict"),
@@ -187,7 +192,7 @@ def test_threads_on_isolated_cpus_must_be_pinned(
     host: Host, models: Models, capabilities: Able, raw: dict[str, Any], words: str
 ) -> None:
     assert words in refused(host, models, capabilities, isolating(host, "1-31,33-63,65-95,97-127"), **raw)
-    assert planned(host, models, NEW, isolating(host, "1-31")).placement.pinned == "strict"
+    assert planned(host, models, NEW, isolating(host, "1-31"), threads=124).placement.pinned == "strict"
     assert planned(host, models, OLD, isolating(host, "1-31")).placement.pinned == "gomp"
 
 
@@ -284,7 +289,19 @@ def test_distribute(models: Models, name: str, threads: int) -> None:
     assert (found.parameters["load"], found.parameters["repack"], "cpus" in found.parameters) == ("mmap", False, False)
     assert found.placement.environment == {} and found.expect["busy_cpus"] == found.expect["cpus"]
     assert len(found.remarks) == 1 and "not repacked" in found.remarks[0]
-    assert "across nodes" in planned(machine(name), models, memory="distribute").remarks[0]
+    assert "across nodes" in planned(machine(name), models, memory="distribute", ngram_max=8).remarks[0]
+
+
+def test_drafts_are_short_where_longer_ones_would_be_read_across_nodes(host: Host, models: Models) -> None:
+    found = planned(host, models, memory="rows")
+    assert found.parameters["ngram_max"] == 6
+    (choice,) = found.default_choices
+    assert (choice.option, choice.value, choice.undo) == ("ngram_max", 6, "ngram_max: 8")
+    assert not any("across nodes" in remark for remark in found.remarks)
+    assert planned(host, models, memory="rows", ngram_max=8).default_choices == []
+    # A lookup guesses no fewer tokens than it looks up.
+    assert planned(host, models, memory="rows", ngram_lookup=9).parameters["ngram_max"] == 9
+    assert planned(host, models, memory="interleave").parameters["ngram_max"] == 8
 
 
 def test_rows_are_distribute_with_each_part_of_the_weights_put_in_its_place(models: Models) -> None:

@@ -25,6 +25,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
     machine,
     planned,
     refused,
+    remarks_of,
 )
 
 MACHINES = ("9754", "9754 SMT", "9654", "9354", "two 7543", "9655")
@@ -103,10 +104,10 @@ def test_a_draft_that_loses_is_left_out(host: Host, models: Models) -> None:
     for raw in ({"cpus": "1-2"}, few):
         found = planned(host, models, speculation="cascade", **raw)
         assert found.parameters["speculation"] == ["ngram-simple"] and "draft_model" not in found.parameters
-        assert "is left out; set draft_max to run it nevertheless" in found.remarks[-1]
+        assert "is left out; set draft_max to run it nevertheless" in remarks_of(found)[-1]
         assert found.rpc is None and list(found.files) == [models.large.path]
     insisted = planned(host, models, speculation="draft", cpus="1-2", draft_max=3)
-    assert insisted.parameters["draft_max"] == 3 and "It runs because draft_max is set" in insisted.remarks[-1]
+    assert insisted.parameters["draft_max"] == 3 and "It runs because draft_max is set" in remarks_of(insisted)[-1]
 
 
 def test_a_draft_for_a_mixture_of_experts(host: Host, models: Models) -> None:
@@ -257,13 +258,13 @@ def test_a_server_that_sees_pictures_does_not_guess(
     assert any(f"speculation {said} is left out" in remark for remark in found.remarks)
     assert projector.path in found.files and projector.path not in found.mapped
     quiet = planned(host, models, projector=projector, speculation="none")
-    assert quiet.remarks == [] and quiet.need.weights > planned(host, models).need.weights
+    assert remarks_of(quiet) == [] and quiet.need.weights > planned(host, models).need.weights
 
 
 def test_a_server_that_does_not_go_on_with_texts(host: Host, models: Models) -> None:
     task = "embedding"
     found = planned(host, models, task=task, pooling="last", context=512)
-    assert (found.parameters["task"], found.parameters["speculation"], found.remarks) == (task, [], [])
+    assert (found.parameters["task"], found.parameters["speculation"], remarks_of(found)) == (task, [], [])
     assert (found.parameters["prompt_cache"], found.parameters["checkpoints"]) == (0, 0)
     assert "ngram_max" not in found.parameters
     assert "which guesses no tokens" in refused(host, models, task=task, speculation="draft")
@@ -352,4 +353,4 @@ def test_fewer_experts_cost_quality(host: Host, models: Models) -> None:
 def test_a_context_beyond_the_training(host: Host, models: Models) -> None:
     free = FreeMemory(dict.fromkeys(range(4), 999 * GB))
     assert "more than the 131072 tokens" in planned(host, models, free=free, context=131073).remarks[0]
-    assert planned(host, models, free=free, context_per_slot=131072, slots=2).remarks == []
+    assert remarks_of(planned(host, models, free=free, context_per_slot=131072, slots=2)) == []

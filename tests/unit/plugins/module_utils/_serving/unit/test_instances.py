@@ -213,6 +213,12 @@ def test_what_runs_is_tried_only_before_it_is_started_again(tries: Tries) -> Non
     assert tries.tried == ALL, "it does not run"
 
 
+def test_instances_that_name_their_cpus_are_planned_before_those_that_choose_a_socket(tries: Tries) -> None:
+    knobs = tries.knobs({"name": "fixed", "port": 8081, "cpus": "0-1"}, {"name": "last", "port": 8082})
+    facts: Any = knobs[-1].module_facts()
+    assert list(facts["services"]) == ["fixed", "chat", "last"]
+
+
 def test_an_instance_that_is_being_started_is_waited_for(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     tries.install()
     pauses: list[float] = []

@@ -20,17 +20,9 @@ from unittest import mock
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_channels import numbers_of_ccds
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import load_memory_speed
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction.decode_rate import (
-    LOCAL_POLICIES,
-    DecodeRate,
-    describe_processor,
-    predict_decode_rate,
-)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import recommend as recommending
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, hosts, sized_hosts
@@ -129,7 +121,7 @@ def describe_services(host: Host, services: list[InstancePlan], variables: dict[
     """Return the row of the instances of a model on a host; they are alike but for their socket."""
     first = services[0]
     wants = first.parameters
-    rate = predict_rate(host, first)
+    rate = first.predicted_rate
     options = variables["epyc_llama_instances"][0]
     return {
         "nps": find_nps_advice(first),
@@ -151,18 +143,6 @@ def describe_draft(plan: InstancePlan) -> str:
     if "draft_model" not in plan.parameters:
         return ""
     return f", drafts of {plan.parameters['draft_max']}"
-
-
-def predict_rate(host: Host, plan: InstancePlan) -> DecodeRate | None:
-    """Return the predicted rate of one stream of an instance, on the bandwidth of the data sheet."""
-    if plan.shape is None:
-        return None
-    cpus, placement = plan.placement.busy_cpus, plan.placement
-    gbps, source = load_memory_speed(host).gbps_for(placement.nodes, numbers_of_ccds(host.topology, cpus))
-    is_local = placement.policy in LOCAL_POLICIES
-    return predict_decode_rate(
-        plan.shape, describe_processor(host, cpus, plan.parameters["threads"], is_local), gbps, source
-    )
 
 
 def find_nps_advice(plan: InstancePlan) -> str:

@@ -66,7 +66,7 @@ TABLE_TYPES, SPEED_OF_TABLES = ("IQ1", "IQ2", "IQ3"), 0.5
 
 
 class Processor:
-    """The threads that decode: their number, their cores, the sockets of these, and the speed of one core.
+    """The threads that decode: their number, the cores that compute, the sockets of these, and the speed of one core.
 
     ``core_speed`` is a multiple of the speed of a Zen 4 core. ``reads_far_memory`` is True where threads read weights
     that are on another socket.
@@ -83,7 +83,7 @@ class Processor:
         reads_far_memory: bool | None = None,
     ) -> None:
         self.threads = max(1, threads)
-        self.cores = max(1, min(cores or threads, self.threads))
+        self.cores = max(1, cores or threads)
         self.sockets = sockets
         self.core_speed = core_speed
         self.reads_far_memory = sockets > 1 if reads_far_memory is None else reads_far_memory

@@ -55,6 +55,13 @@ def test_hosts_are_rebooted_in_the_order_of_the_inventory() -> None:
     assert [host.name for host in inventory.get_hosts(pattern)] == ["canary", "third"]
 
 
+def test_no_task_of_a_role_leaves_the_check_mode_that_it_runs_in() -> None:
+    """A task with a check mode of its own would write where a user runs the role with check_mode: true."""
+    leaves = re.compile(r"check_mode: .*\{\{")
+    files = [path for path in (ROOT / "roles").glob("*/tasks/*.yml") if leaves.search(path.read_text())]
+    assert files == []
+
+
 EXAMPLES = ROOT / "inventories/example/group_vars"
 
 

@@ -79,9 +79,9 @@ def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
     access = {"epyc_bios_username": Bmc.user, "epyc_bios_ca_path": str(next(iter(fleet.values())).ca)}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": {**here, **access, **WISH}}}))
-    for name, tasks, send in (("settings", "look", True), ("prove", "prove", False)):
+    for name, tasks in (("settings", "ask_bmc"), ("prove", "prove")):
         include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.epyc_bios", "tasks_from": tasks}}
-        task = {"name": "Go", **include, "vars": {"__epyc_bios_send": send}}
+        task = {"name": "Go", **include}
         book = [{"hosts": "all", "gather_facts": False, "serial": [1, 9, 10], "tasks": [task]}]
         (folder / f"{name}.yml").write_text(yaml.safe_dump(book))
     collection = folder / "ansible_collections/sovereign/epyc"

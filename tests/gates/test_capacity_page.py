@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,9 @@ NOW = datetime(2026, 11, 30, 10, 0, tzinfo=UTC)
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of a fleet, just opened."""
-    hosts = {name: {"facts": facts, "reason": ""} for name, facts in capacity_facts.example_fleet()}
+    hosts: dict[str, dict[str, Any]] = {
+        name: {"facts": facts, "reason": ""} for name, facts in capacity_facts.example_fleet()
+    }
     hosts["gone-1"] = {"facts": None, "reason": "no facts are kept"}
     request = parse_capacity_request(7, None, {"interactive": 99})
     return open_page(browser, tmp_path / "capacity.html", render_capacity(count_fleet(hosts, request), NOW)["page"])

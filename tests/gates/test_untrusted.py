@@ -41,6 +41,7 @@ KNOWN = {
         1,
         "what is flushed to the disk, and neither read nor changed",
     ),
+    "plugins/module_utils/_kernel/page_cache.py": (2, "files of /proc and of control groups"),
     "plugins/module_utils/_knobs/managed_files.py": (2, "unit files and configuration in /etc and /usr"),
     "plugins/module_utils/_serving/llama_cpp/probe.py": (3, "a folder in /run that only root can enter"),
     "plugins/module_utils/_serving/builder/build.py": (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .._host.memory_speed import MemorySpeed
-    from .._serving.prediction.decode_rate import Processor
+    from .._serving.prediction.step_floor import Processor
     from .._serving.unit.installed import InstalledUnit
 
 #: The version of the facts. Facts of another version have other fields.

@@ -24,6 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.spee
     build_prediction_section,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.wording import count_with_noun, join_names
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import MEASURED
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import UNITS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity import fleet as fleets
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.expansion_report import (
@@ -126,7 +127,7 @@ def _list_figures(fleet: FleetCapacity) -> Iterator[Figure]:
     watts = [host.watts for host in fleet.hosts]
     if any(number for number, dummy in watts):
         total = sum(number or 0 for number, dummy in watts)
-        on_paper = sum(1 for dummy, source in watts if source != fleets.MEASURED)
+        on_paper = sum(1 for dummy, source in watts if source != MEASURED)
         note = f"{on_paper} of {count_with_noun(len(watts), 'host')} by the data sheet" if on_paper else "measured"
         yield Figure("power", f"{total / 1000:.1f} kW", note)
 
@@ -214,7 +215,7 @@ def _host_cells(host: HostCapacity) -> list[str]:
         f"{host.weight_bytes / UNITS['GiB']:.0f} of {host.facts['bytes'] / UNITS['GiB']:.0f} GiB",
         f"{sum(instance.users or 0 for instance in host.instances)} of {slots}" if slots else "",
         host.verdict,
-        "" if watts is None else f"{watts:.0f}{' paper' if source != fleets.MEASURED else ''}",
+        "" if watts is None else f"{watts:.0f}{' paper' if source != MEASURED else ''}",
         " ".join([*host.faults, host.facts["memory"]["stale_reason"], saved]).strip(),
     ]
 
@@ -235,7 +236,7 @@ def _steps(fleet: FleetCapacity) -> Iterator[Step]:
         yield Step(
             "Ask the hosts without facts.", "ansible-playbook playbooks/capacity.yml -e epyc_capacity_ask=missing"
         )
-    if any(host.machine.source != fleets.MEASURED for host in fleet.hosts):
+    if any(host.machine.source != MEASURED for host in fleet.hosts):
         yield Step(
             "Measure the bandwidth of each host once; it takes seconds.",
             "ansible-playbook playbooks/benchmark.yml -e epyc_benchmark_memory=true",

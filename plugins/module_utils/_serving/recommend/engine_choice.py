@@ -9,9 +9,9 @@ remark, because the measurements are of other hosts and of other builds.
 
 from __future__ import annotations
 
+from ..._models.known_architectures import MLA_ARCHITECTURES
 from ..._models.serving_checks.engine_support import IK, LLAMA
 from ..._models.tensor_types import IK_TYPES
-from ..._models.token_cost import MLA_ARCHITECTURES
 from ..llama_cpp.capabilities import find_engine_of_program
 
 TYPE_CHECKING = False

@@ -140,7 +140,7 @@ def _housekeeping_reason(host: Host) -> str:
 
 def _impossible_layer_reasons(host: Host) -> dict[str, str]:
     """Return the reason for each layer of site.yml that is impossible or without effect on this host, by layer."""
-    cannot = {}
+    cannot: dict[str, str] = {}
     if not host.plan.housekeeping:
         reason = f"a host with fewer than {FEWEST_CORES} cores keeps none for the operating system."
         cannot.update(grub_params=reason, irq=reason)

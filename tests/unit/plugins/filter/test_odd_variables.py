@@ -88,6 +88,7 @@ MODELS = [
 
 #: The input of each filter, and by index the parts that a person writes: how deep in them that begins.
 INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
+    "fleet_capacity": ([{}, 20, 2048, {"interactive": 4}, {"house": MINE}], {1: 1, 2: 1, 3: 1, 4: 1}),
     "gateway_plan": ([[HOST, SECOND], "epyc-07", SETTINGS, [HOST, SECOND]], {0: OF_HOSTS, 2: OF_SETTINGS, 3: OF_HOSTS}),
     "gateway_vrrp": ([INTERFACES, "epyc-07", SETTINGS, [HOST, SECOND]], {2: OF_SETTINGS, 3: OF_HOSTS}),
     "group_plan": ([[HEAD, SECOND], ["epyc-07", "epyc-08"], None], {0: OF_HOSTS}),
@@ -105,7 +106,7 @@ INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
 #: Those whose input is a document of a program; what is none of these their own tests hold against them.
 OF_DOCUMENTS = {
     *("benchmark_csv", "benchmark_metrics", "benchmark_page", "benchmark_report"),
-    *("comparison_page", "run_comparison"),
+    *("comparison_page", "prediction_report", "run_comparison"),
 }
 
 

@@ -67,7 +67,7 @@ def test_draft_boosts_and_the_rest_does_not(machine: Machine) -> None:
     first = machine.ask(*RECIPE, intent=INTENT)
     assert (first["diff"], first["driver"], first["remarks"]) == (checked["diff"], "acpi-cpufreq", [])
     assert machine.read_all("scaling_governor") == {"performance"}
-    assert machine.boosts() == [1, 2, 3, 5, 6, 7]
+    assert machine.boosts() == [8, 9, 10, 11, 12, 13, 14, 15]
     assert not machine.ask(*RECIPE, intent=INTENT)["changed"]
     machine.ask(state="original")
     assert machine.state() == before

@@ -196,7 +196,7 @@ def test_a_plan_is_carried_out_to_the_mask(case: Case) -> None:
     intent = Intent.from_options({"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}})
     options = build_plan(intent, case.top).resctrl_options()
     wanted = case.wanted(*options["groups"], default=options["default"])
-    assert masks(wanted, "draft") == ["fff0", "fff0", "3f", "3f"]
-    assert masks(wanted, "verify") == ["f", "f", "ffc0", "ffc0"]
-    assert masks(wanted, "default") == ["f", "f", "3f", "3f"]
+    assert masks(wanted, "draft") == ["3f", "3f", "fff0", "fff0"]
+    assert masks(wanted, "verify") == ["ffc0", "ffc0", "f", "f"]
+    assert masks(wanted, "default") == ["3f", "3f", "f", "f"]
     assert case.remarks == []

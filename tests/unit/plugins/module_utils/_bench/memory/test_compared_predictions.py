@@ -8,14 +8,28 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.filter.prediction_report import prediction_report
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.compare.prediction_report import NO_LEARNING
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.compare.prediction_report import (
+    NO_LEARNING,
+    render_prediction_report,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.compared_predictions import (
     compare_predictions,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds.run_summary import summarize_run
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
-from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.capacity_facts import prediction
+
+
+def predicted_rate(rate: float, streams: int) -> dict[str, Any]:
+    """Return a predicted rate as a run document keeps it."""
+    bounds = {"low": 0.8 * rate, "high": 1.1 * rate, "ceiling": 1.3 * rate}
+    return {
+        "streams": streams,
+        "tokens_per_second": rate,
+        **bounds,
+        "gbps": 371.0,
+        "source": "measured",
+        "arithmetic": "",
+    }
 
 
 def benchmark(host: str, started: str = "2026-11-25T00:00:00Z", factor: float = 1.0) -> dict[str, Any]:
@@ -24,7 +38,7 @@ def benchmark(host: str, started: str = "2026-11-25T00:00:00Z", factor: float = 
     rates = {rate["streams"]: rate["steps_per_second"] for rate in summarize_run(document)["rates"]}
     document["fingerprint"]["host"] = host
     document["started"] = started
-    document["predictions"] = [prediction(factor * rates[streams], streams) for streams in (1, 4)]
+    document["predictions"] = [predicted_rate(factor * rates[streams], streams) for streams in (1, 4)]
     return document
 
 
@@ -49,11 +63,11 @@ def test_a_run_without_a_counting_round_compares_nothing() -> None:
         sample["void"] = "a test took the CPUs"
         sample["witness"]["steal"] = 0.5
     assert summarize_run(document)["rates"] == [] and compare_predictions([document]) == []
-    assert "no run has both a prediction and a round that counts" in prediction_report([document])
+    assert "no run has both a prediction and a round that counts" in render_prediction_report([document])
 
 
 def test_the_report_of_a_fleet_and_what_it_does_not_learn() -> None:
-    text = prediction_report([benchmark("a"), benchmark("b", factor=2.0)])
+    text = render_prediction_report([benchmark("a"), benchmark("b", factor=2.0)])
     assert "2 of 4 predictions within 25%; the median of measured over predicted is 0.75." in " ".join(text.split())
     assert NO_LEARNING in " ".join(text.split())
     assert "\n  a chat" in text and "371 GB/s, measured" in text

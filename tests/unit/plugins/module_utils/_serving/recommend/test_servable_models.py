@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.filter.public_rates import public_rates
-from ansible_collections.sovereign.epyc.plugins.filter.servable_entries import servable_entries
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.servable.recommend_servable import (
     recommend_servable_models,
@@ -45,12 +43,22 @@ MIXTURE = entry("mixture-30b", 30, 3.3, quality={**INDEX, "score": 15.0})
 SLOW_AND_GOOD = entry("dense-400b", 400, quality={**INDEX, "score": 40.0})
 HUGE = entry("huge", 2000, 40)
 TINY = entry("tiny", 1)
+PUBLIC_RATES = [
+    {
+        "rate": 47.17,
+        "gbps": 246.0,
+        "cpu": "EPYC 9655, NPS2, 12 modules at 4800 MT/s",
+        "model": "qwen3-coder-30b-a3b-q4_k_m",
+        "engine": "a fork of llama.cpp of April 2026",
+        "source": "epyc-inference-research, pre-nps4-freeze",
+    }
+]
 ENTRIES = [DENSE, MIXTURE, SLOW_AND_GOOD, HUGE, TINY]
 
 
 def servable(machine: str, root: Path, entries: Any = ENTRIES, rate: float = 6.0, **more: Any) -> dict[str, Any]:
     fs = sized(machine, **more)
-    return recommend_servable_models(fs, entries, public_rates(12), WantedService(rate, 8192), str(root))
+    return recommend_servable_models(fs, entries, PUBLIC_RATES, WantedService(rate, 8192), str(root))
 
 
 def by_name(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -126,13 +134,6 @@ def test_a_measured_bandwidth_is_marked(tmp_path: Path, monkeypatch: pytest.Monk
 def test_without_a_model_that_fits(tmp_path: Path) -> None:
     text = servable("9754", tmp_path, [HUGE])["text"]
     assert "No model of the catalogue fits on this host." in text
-
-
-def test_the_entries_of_the_catalogue_are_all_judged(tmp_path: Path) -> None:
-    entries = servable_entries({})
-    result = servable("9754", tmp_path, entries)
-    assert len(result["models"]) == len(entries) >= 17
-    assert result["models"][0]["fits"]
 
 
 @pytest.mark.parametrize(("rate", "context", "message"), [(0.0, 8192, "rate is 0"), (10.0, 0, "context is 0")])

@@ -30,7 +30,10 @@ ENGINE = f"{TESTS}/module_utils"
 #: What runs on the controller.
 PLUGINS = tuple(f"{TESTS}/{kind}" for kind in ("action", "callback", "lookup", "plugin_utils"))
 #: The pytest of the clone's own pyproject.toml, which would bring the clone's engine into the path.
-PYTEST = ("pytest", "-q", "-c", os.devnull, "--rootdir=.", "--import-mode=importlib", "--strict-markers")
+PYTEST = (
+    *("pytest", "-q", "-c", os.devnull, "--rootdir=.", "--import-mode=importlib", "--strict-markers"),
+    *("-o", "markers=slow"),
+)
 #: No word of skipped ones.
 PASSED = re.compile(r"^\d+ passed in ", re.MULTILINE)
 

@@ -74,7 +74,8 @@ def test_a_unit_that_does_not_come_up_leaves_the_one_before(service_host):
     failing = {**CHAT, "extra_arguments": ONE_LAYER_MORE}
     played = service_host.run_role(epyc_llama_instances=service_host.with_test_model(failing))
     assert played.returncode == 2, played.output
-    assert "error loading model: " in played.output and "'blk.30.attn_norm.weight' not found" in played.output
+    assert "error loading model: " in played.output, played.output
+    assert "'blk.30.attn_norm.weight' not found" in played.output, played.output
     assert service_host.run("cat /etc/systemd/system/llama-chat.service") == before
     assert service_host.fetch_status(8080, "/health") == 200
 

@@ -125,6 +125,9 @@ def _require_first_answer(options: Options) -> str:
     models = options[MODELS].split(",") if MODELS in options else [options.get(ALIAS)]
     if task not in first_answer.JUDGES:
         raise BadRequest(f"{TASK}: '{task}' is unknown; use {', '.join(first_answer.JUDGES)}.")
+    if "INVOCATION_ID" in os.environ and _read_server_process_id() is None:
+        # systemd names no main process of a server that has ended, and the command before has said that it ended.
+        raise SystemExit(1)
     return first_answer.require_first_answer(
         options["url"], timeout, _read_api_key(options), task, models, _find_engine_row(options)
     )

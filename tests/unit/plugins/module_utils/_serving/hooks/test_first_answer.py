@@ -220,3 +220,12 @@ def test_the_hook_of_a_unit(new: NewServer, server: Server, tmp_path: Path, caps
     assert "--task: 'poems' is unknown; use completion, embedding, rerank." in capsys.readouterr().err
     assert _cli.main([*wait, "--task", "completion", "--alias", "small", "--engine", "vllm"]) == 1
     assert new.bodies[-1]["model"] == "small"
+
+
+def test_of_a_server_that_has_ended_only_the_wait_before_speaks(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INVOCATION_ID", "a")
+    with pytest.raises(SystemExit):
+        _cli.main(["llama", "answer", server.url, "--timeout", "5", "--task", "completion"])
+    assert server.requests == [] and capsys.readouterr().err == ""

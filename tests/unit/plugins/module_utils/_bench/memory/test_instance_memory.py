@@ -53,7 +53,8 @@ def test_compressed_keys_by_engine(tmp_path: Path, engine: str, arguments: dict[
 
 
 def test_a_model_of_an_unknown_architecture_has_a_remark(tmp_path: Path) -> None:
-    (remark,) = instance_memory.list_model_remarks(instance(tmp_path / "m.gguf", "deepseek4", "llama.cpp"))
-    assert remark.startswith("The architecture deepseek4 is not known here.")
+    (remark,) = instance_memory.list_model_remarks(instance(tmp_path / "m.gguf", "deepseek99", "llama.cpp"))
+    assert remark.startswith("The architecture deepseek99 is not known here.")
+    assert instance_memory.list_model_remarks(instance(tmp_path / "m.gguf", "deepseek4", "llama.cpp")) == []
     assert instance_memory.list_model_remarks(instance(tmp_path / "m.gguf", "deepseek2", "llama.cpp")) == []
     assert instance_memory.list_model_remarks(SimpleNamespace(read_gguf_model=lambda: None)) == []  # type: ignore[arg-type]

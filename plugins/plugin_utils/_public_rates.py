@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.common.yaml import yaml_load
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import MEASURED, PAPER, USUAL_SHARE
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.model_shape import shape_of_catalogue_entry
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction.decode_rate import (
-    MEASURED,
-    PAPER,
-    USUAL_SHARE,
     predict_decode_rate,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction.step_floor import (

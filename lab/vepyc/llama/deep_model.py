@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 
 import numpy
-from gguf import GGUFReader, GGUFValueType, GGUFWriter, Keys
+from gguf import GGUFReader, GGUFWriter, Keys
+
+from .gguf_copy import copy_keys, write_file
 
 #: The last matrices of the two halves of a layer. Where they are zero, the layer adds nothing to its input.
 LAST_MATRICES = ("attn_output.weight", "ffn_down.weight")
@@ -21,11 +23,7 @@ def write_with_more_layers(source: Path, target: Path, layers: int) -> None:
     architecture = reader.fields[Keys.General.ARCHITECTURE].contents()
     writer = GGUFWriter(target, architecture)
     layers_key = Keys.LLM.BLOCK_COUNT.format(arch=architecture)
-    for name, field in reader.fields.items():
-        # GGUFReader lists fields of the header too, which GGUFWriter writes by itself.
-        if not name.startswith("GGUF.") and name not in (Keys.General.ARCHITECTURE, layers_key):
-            kind, *inner = field.types
-            writer.add_key_value(name, field.contents(), kind, inner[-1] if kind == GGUFValueType.ARRAY else None)
+    copy_keys(reader, writer, lambda name: name not in (Keys.General.ARCHITECTURE, layers_key))
     writer.add_block_count(layers)
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
@@ -34,7 +32,4 @@ def write_with_more_layers(source: Path, target: Path, layers: int) -> None:
             data = numpy.zeros_like(tensor.data) if part[1] in LAST_MATRICES else tensor.data
             for layer in range(reader.fields[layers_key].contents(), layers):
                 writer.add_tensor(f"blk.{layer}.{part[1]}", data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_file(writer)

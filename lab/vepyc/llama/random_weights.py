@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter, Keys, LlamaFileType
+from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, Keys, LlamaFileType
+
+from .gguf_copy import copy_keys, write_file
 
 _ARCHITECTURE = "llama"
 _LAYERS, _WIDTH, _INNER, _HEADS, _KEY_HEADS = 8, 2048, 5632, 32, 4
@@ -24,10 +26,7 @@ def write_with_random_weights(source: Path, target: Path) -> None:
     """Write a model in F16 to ``target``: the shape of TinyLlama with fewer layers, and the tokenizer of ``source``."""
     reader = GGUFReader(source)
     writer = GGUFWriter(target, _ARCHITECTURE)
-    for name, field in reader.fields.items():
-        if name.startswith(_TOKENIZER):
-            kind, *inner = field.types
-            writer.add_key_value(name, field.contents(), kind, inner[-1] if kind == GGUFValueType.ARRAY else None)
+    copy_keys(reader, writer, lambda name: name.startswith(_TOKENIZER))
     writer.add_file_type(LlamaFileType.MOSTLY_F16)
     writer.add_context_length(8192)
     writer.add_embedding_length(_WIDTH)
@@ -47,10 +46,7 @@ def write_with_random_weights(source: Path, target: Path) -> None:
         *(f"blk.{layer}.{norm}" for layer in range(_LAYERS) for norm in ("attn_norm", "ffn_norm")),
     ):
         writer.add_tensor(f"{name}.weight", np.ones(_WIDTH, np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_file(writer)
 
 
 def _matrices(tokens: int) -> Iterator[tuple[str, tuple[int, int]]]:

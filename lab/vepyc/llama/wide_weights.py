@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter, Keys, LlamaFileType
+from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, Keys, LlamaFileType
 from gguf.quants import dequantize, quantize
+
+from .gguf_copy import copy_keys, write_file
 
 BF16 = GGMLQuantizationType.BF16
 _WRITTEN_ANEW = (Keys.General.ARCHITECTURE, Keys.General.FILE_TYPE)
@@ -18,11 +20,7 @@ def write_with_wide_weights(source: Path, target: Path) -> None:
     """Copy a model to ``target``, with quantised weights converted to BF16; weights in F32 stay."""
     reader = GGUFReader(source)
     writer = GGUFWriter(target, reader.fields[Keys.General.ARCHITECTURE].contents())
-    for name, field in reader.fields.items():
-        # GGUFReader lists fields of the header too, which GGUFWriter writes by itself.
-        if not name.startswith("GGUF.") and name not in _WRITTEN_ANEW:
-            kind, *inner = field.types
-            writer.add_key_value(name, field.contents(), kind, inner[-1] if kind == GGUFValueType.ARRAY else None)
+    copy_keys(reader, writer, lambda name: name not in _WRITTEN_ANEW)
     writer.add_file_type(LlamaFileType.MOSTLY_BF16)
     for tensor in reader.tensors:
         if tensor.tensor_type == GGMLQuantizationType.F32:
@@ -30,7 +28,4 @@ def write_with_wide_weights(source: Path, target: Path) -> None:
         else:
             numbers = dequantize(tensor.data, tensor.tensor_type)
             writer.add_tensor(tensor.name, quantize(numbers, BF16), raw_dtype=BF16)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_file(writer)

@@ -12,7 +12,6 @@ import shlex
 
 from .._errors import TuningError
 from .._host.memory_channels import numbers_of_ccds
-from .._host.memory_speed import load_memory_speed
 from .._models.model import read_model
 from .._models.model_shape import shape_of_model
 from .._notation.cpulist import parse_cpulist
@@ -42,7 +41,7 @@ MODEL_FLAG, SLOTS_FLAG, CONTEXT_FLAG, THREADS_FLAG = "--model", "--parallel", "-
 def read_capacity_facts(host: Host, run_folder: str) -> dict[str, Any]:
     """Return the facts of a host; ``run_folder`` has the documents of its runs."""
     top = host.topology
-    speed = load_memory_speed(host)
+    speed = host.memory_speed
     return {
         "version": VERSION,
         "time": format_utc_time(),

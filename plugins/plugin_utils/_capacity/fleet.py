@@ -9,11 +9,10 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import MEASURED, PAPER
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.model_shape import shape_of_catalogue_entry
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction.decode_rate import (
-    MEASURED,
-    PAPER,
     count_streams_at_rate,
     predict_decode_rate,
 )

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import MEASURED, PAPER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction.decode_rate import (
-    MEASURED,
-    PAPER,
     count_streams_at_rate,
     predict_decode_rate,
 )

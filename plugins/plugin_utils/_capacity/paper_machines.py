@@ -15,9 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_channe
     ccd_gbps,
     data_sheet_gbps_of_socket,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import USUAL_SHARE
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import PAPER, USUAL_SHARE
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction.decode_rate import PAPER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction.step_floor import (
     Processor,
     find_core_speed,

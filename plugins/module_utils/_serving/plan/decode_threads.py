@@ -13,6 +13,7 @@ from ..._host.memory_channels import numbers_of_ccds
 from ..._host.memory_speed import MEASURED
 from ..._models.token_cost import EMBEDDING, LOOKUP_TABLES, OUTPUT, ModelLayers
 from ..options.options import NUMA_MODES
+from ..prediction.step_floor import barrier_us
 from . import cpu_assignment
 from .default_choices import DefaultChoice
 
@@ -57,9 +58,6 @@ CORE_SHARES = (
 #: How many times the cores are chosen that would fill the memory at their rate when alone. A core waits longer for
 #: memory when others do too: a 9654 needs 25 such cores, and gained until about 60 threads (llama.cpp issue 6434).
 CORES_FOR_BUSY_MEMORY = 2
-#: Microseconds of a barrier: a part of its own, and a part for each thread. Measured were 1.9 with 48 threads of a 9655
-#: and 3.2 with 96.
-BARRIER_US, BARRIER_US_PER_THREAD = 0.6, 0.027
 #: Barriers in a layer of llama.cpp: one for each operation of the graph, and one more in each multiplication.
 DENSE_LAYER_BARRIERS, MIXTURE_LAYER_BARRIERS = 25, 45
 #: The server gives threads blocks of this many rows.
@@ -138,11 +136,7 @@ class DecodeMachine:
     def token_seconds(self, work: DecodeWork, threads: int) -> float:
         """Return the estimated seconds of a token. Only their ratio for different numbers of threads is of use."""
         reading = work.bytes / self.gbps / 1e9 * max(1.0, self.busy_cores(work) / threads)
-        return reading * work.imbalance(threads) + barrier_seconds(work.barriers, threads)
-
-
-def barrier_seconds(barriers: int, threads: int) -> float:
-    return barriers * (BARRIER_US + BARRIER_US_PER_THREAD * threads) / 1e6
+        return reading * work.imbalance(threads) + work.barriers * barrier_us(threads) / 1e6
 
 
 def describe_machine(

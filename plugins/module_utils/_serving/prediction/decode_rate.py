@@ -10,6 +10,7 @@ had the same rest beside different reading times.
 
 from __future__ import annotations
 
+from ..._host.memory_speed import MEASURED, PAPER, USUAL_SHARE
 from .step_floor import Processor, estimate_computing_ms, estimate_operations_ms, find_core_speed
 
 TYPE_CHECKING = False
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model_shape import ModelShape
 
-MEASURED, PAPER = "measured", "paper"
-#: The usual share of the data sheet's bandwidth, which a bandwidth from paper already is. Healthy hosts read 0.74 to
-#: 0.88 in public measurements.
-USUAL_SHARE = 0.82
 #: The bandwidth at the ends of the predicted range, as a share of the given bandwidth.
 LEAST_SHARES = {PAPER: 0.65 / USUAL_SHARE, MEASURED: 0.85}
 LARGEST_SHARES = {PAPER: 0.88 / USUAL_SHARE, MEASURED: 1.05}
@@ -152,7 +149,6 @@ def predict_plan_rate(host: Host, plan: Any) -> DecodeRate | None:
     if plan.options.bandwidth:
         return predict_decode_rate(plan.shape, processor, plan.options.bandwidth, MEASURED)
     from ..._host.memory_channels import numbers_of_ccds
-    from ..._host.memory_speed import load_memory_speed
 
     ccds = numbers_of_ccds(host.topology, plan.placement.busy_cpus)
-    return predict_decode_rate(plan.shape, processor, *load_memory_speed(host).gbps_for(plan.placement.nodes, ccds))
+    return predict_decode_rate(plan.shape, processor, *host.memory_speed.gbps_for(plan.placement.nodes, ccds))

@@ -106,9 +106,14 @@ def count_barriers(shape: ModelShape) -> int:
     return shape.layers * (layer + (RECURRENT_LAYER if shape.is_recurrent else 0))
 
 
+def barrier_us(threads: int) -> float:
+    """Return the microseconds in which more than one thread passes a barrier."""
+    return BARRIER_US + BARRIER_US_PER_THREAD * threads
+
+
 def estimate_operations_ms(shape: ModelShape, processor: Processor) -> float:
     """Return the milliseconds of all operations and barriers of a step, without multiplying weights."""
-    barrier = BARRIER_US + BARRIER_US_PER_THREAD * processor.threads if processor.threads > 1 else 0.0
+    barrier = barrier_us(processor.threads) if processor.threads > 1 else 0.0
     if shape.has_hyper_connections:
         operation = HYPER_OPERATION_US
     else:

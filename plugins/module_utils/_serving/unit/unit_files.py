@@ -123,7 +123,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         *parts.first_lines,
         *parts.lines_before_start,
         f"ExecStart={format_unit_command_line(parts.program, parts.arguments)}",
-        *(_wait_for_health_lines(row, service, parts, start_timeout) if parts.answers_requests else []),
+        *(_wait_for_first_answer_lines(row, service, parts, start_timeout) if parts.answers_requests else []),
         *parts.lines_after_start,
         *(_watchdog_lines(service) if parts.answers_requests else []),
         *(_drain_lines(row, service, parts) if parts.answers_requests else []),
@@ -144,7 +144,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
     return render_unit_text(unit, run, ["WantedBy=multi-user.target"])
 
 
-def _wait_for_health_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
+def _wait_for_first_answer_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
     """Return the lines that wait until the server serves, and that then request a first answer.
 
     They are two, so that systemd has the time at which the server began to serve.

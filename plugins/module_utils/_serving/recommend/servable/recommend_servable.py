@@ -10,7 +10,6 @@ counts as free.
 from __future__ import annotations
 
 from ...._errors import BadRequest
-from ...._host.memory_speed import load_memory_speed
 from ...._notation.shape import ANY, Leaf, Nullable, first_misfit_message
 from ...options.options import Options
 from ...unit.installed import read_instance_unit_texts
@@ -81,7 +80,7 @@ def recommend_servable_models(
     host = host_variables.make_recommended_host(fs)
     running_names = find_running_instances(list(read_instance_unit_texts(root)))
     free = read_memory_for_instances(host, Options.parse(ANY_INSTANCE), running_names)
-    speed = load_memory_speed(host)
+    speed = host.memory_speed
     places = list_serving_places(host, free, speed)
     models = find_servable_models(entries, places, wanted)
     answer = answer_fast_large_model(models, public_rates)

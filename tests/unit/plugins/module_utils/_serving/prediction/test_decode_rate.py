@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import MEASURED, PAPER
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.model_shape import ModelShape
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction import step_floor
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.prediction.decode_rate import (
-    MEASURED,
-    PAPER,
     count_streams_at_rate,
     predict_decode_rate,
 )

@@ -28,6 +28,8 @@ MIB = 1 << 20
 PAGE = 2 * MIB
 POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 PAGES = 6
+#: The mounts of these tests are found by this source in /proc/mounts.
+MOUNT_SOURCE = "sovereign-epyc-tests"
 
 
 # What there is room for
@@ -103,18 +105,27 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     # The pool is the machine's, and tests of several Pythons may run at a time.
     with open(Path(tempfile.gettempdir(), "sovereign-epyc-tests.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        _unmount_what_killed_runs_left()
         before = int(number.read_text())
         try:
             number.write_text(str(PAGES))
             assert int(number.read_text()) == PAGES, "pages are in use, or there is no memory for them"
             options = f"pagesize=2M,size={PAGES * PAGE}"
-            subprocess.run(["mount", "-t", "hugetlbfs", "-o", options, "none", str(folder)], check=True)
+            subprocess.run(["mount", "-t", "hugetlbfs", "-o", options, MOUNT_SOURCE, str(folder)], check=True)
             try:
                 yield folder
             finally:
                 subprocess.run(["umount", str(folder)], check=True)
         finally:
             number.write_text(str(before))
+
+
+def _unmount_what_killed_runs_left() -> None:
+    """A run that was killed leaves its hugetlbfs mounted, and the files in it hold pages of the pool."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        source, path = line.split(" ")[:2]
+        if source == MOUNT_SOURCE:
+            subprocess.run(["umount", path.replace("\\040", " ")], check=True)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import yaml
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.planner import plan_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.start_limits import compute_start_timeout
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs

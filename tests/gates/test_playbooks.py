@@ -20,8 +20,8 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs

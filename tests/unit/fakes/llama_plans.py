@@ -18,8 +18,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import mode
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 
 GB = 10**9

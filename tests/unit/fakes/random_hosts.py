@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.ccds import L
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Node, Topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
 
 GIB = 1 << 30
 ABSENT = "/nonexistent/of/a/host/in/memory"

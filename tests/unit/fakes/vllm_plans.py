@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import free_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.engine import VllmEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import VllmOptions
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.plan import Member

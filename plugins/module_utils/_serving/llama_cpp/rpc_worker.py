@@ -18,7 +18,7 @@ from ..._io.paths import BOOT_SERVICE, INSTANCE_HEAD, UNIT_FOLDER
 from ..._knobs.protocol.knob import Knob
 from ..._notation.unit_syntax import format_unit_command_line
 from ..options.unit_names import WORKER_UNIT
-from ..plan import free_memory
+from ..plan.memory import free_memory
 from ..plan.rpc_workers import parse_listen_and_client_addresses, parse_worker_options, plan_worker
 from ..unit import hardening
 from ..unit.installed import BOOT_TARGET, PLAN_MARK, append_digest_line

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._host.topology import Topology
     from ..options.options import Options
-    from .free_memory import FreeMemory
     from .instance_plan import MemoryNeed
+    from .memory.free_memory import FreeMemory
     from .speculation_plan import SpeculationPlan
 
     class ServerCapabilities(Protocol):

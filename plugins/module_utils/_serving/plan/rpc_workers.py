@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from ..options.options import Options
-    from .free_memory import FreeMemory
     from .instance_plan import MemoryNeed, Placement
+    from .memory.free_memory import FreeMemory
 
 #: The embeddings and the output stay on the host of the instance (the head). They count as this many layers.
 EXTRA_HEAD_LAYERS = 2

@@ -13,7 +13,7 @@ from ..._notation.cpulist import format_cpulist
 from ..options.options import NUMA_MODES
 from . import cpu_assignment
 from .default_choices import DefaultChoice
-from .free_memory import NotEnoughMemory
+from .memory.free_memory import NotEnoughMemory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from ..options.options import Options
-    from .free_memory import FreeMemory
     from .instance_plan import InstancePlan
+    from .memory.free_memory import FreeMemory
 
     PlanOnCpus = Callable[[Sequence[int], FreeMemory, list[DefaultChoice]], InstancePlan]
 

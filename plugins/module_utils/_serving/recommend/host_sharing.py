@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..._host.host import Host
-    from ..plan.free_memory import FreeMemory
     from ..plan.instance_plan import InstancePlan
+    from ..plan.memory.free_memory import FreeMemory
     from .host_parts import HostPart
     from .largest_fit import Candidate
 

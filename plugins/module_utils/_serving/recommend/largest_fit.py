@@ -13,10 +13,10 @@ from ..._host.node_memory import unused_memory_sentences
 from ..._models.token_cost import TokenWork
 from ..._notation.sizes import UNITS, format_bytes_short, parse_bytes
 from ..options.options import ENGINES, Options
-from ..plan.free_memory import FreeMemory
-from ..plan.memory_need import estimate_memory_need, shares_kv_cache
+from ..plan.memory.free_memory import FreeMemory
+from ..plan.memory.memory_need import estimate_memory_need, shares_kv_cache
+from ..plan.memory.slot_state import add_checkpoints, estimate_slot_bytes, round_up_cache_size
 from ..plan.planner import plan_instance
-from ..plan.slot_state import add_checkpoints, estimate_slot_bytes, round_up_cache_size
 from .engine_choice import engine_for_model
 from .model_use import CHAT, CORES_PER_SLOT, RETRIEVAL, USES
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..plan.free_memory import read_free_and_staged_memory
+from ..plan.memory.free_memory import read_free_and_staged_memory
 from ..unit.shared_host import list_memory_of_instance
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..options.options import Options
-    from ..plan.free_memory import FreeMemory
+    from ..plan.memory.free_memory import FreeMemory
 
 #: The share of each node's memory that stays for other programs and for the kernel.
 RESERVED_SHARE = 0.05

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
     from ..._models.model import Model
     from ..._models.model_source import FileToFetch
-    from ..plan.free_memory import FreeMemory
     from ..plan.instance_plan import InstancePlan
+    from ..plan.memory.free_memory import FreeMemory
     from .model_request import ModelRequest
 
 LAST_PORT = 65535

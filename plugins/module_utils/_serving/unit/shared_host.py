@@ -19,7 +19,7 @@ from ..._knobs.managed_units import BETWEEN_STATES, read_unit_properties, unit_s
 from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..._notation.gguf_parts import unfinished_copy_path
 from ..catalogue import LLAMA
-from ..plan import free_memory
+from ..plan.memory import free_memory
 from . import start_limits
 from .installed import list_instance_placements
 from .refusals import device_and_inode, require_matching_file_placement
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ..._models.model import Model
     from ..catalogue import EngineRow
     from ..options.option_table import OptionTable
-    from ..plan.free_memory import FreeMemory
     from ..plan.instance_plan import InstancePlan
+    from ..plan.memory.free_memory import FreeMemory
     from .engine import Engine, HeldMemory
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..plan.free_memory import FreeMemory
+    from ..plan.memory.free_memory import FreeMemory
     from .options import VllmOptions
     from .probe import Capabilities
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...._host.host import Host
     from ...._host.memory_speed import MemorySpeed
     from ...._models.model_shape import ModelShape
-    from ...plan.free_memory import FreeMemory
+    from ...plan.memory.free_memory import FreeMemory
     from ...prediction.decode_rate import DecodeRate
 
 #: Bytes of a server beside weights and KV cache. Compute buffers of a 70B take 0.7 GiB.

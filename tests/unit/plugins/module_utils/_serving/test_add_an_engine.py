@@ -32,7 +32,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.toy import engine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift, installed, instances
 from ansible_collections.sovereign.epyc.plugins.modules import toy_server

@@ -17,7 +17,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import model_checks
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.capabilities import Capabilities
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory_need import estimate_memory_need
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.memory_need import (
+    estimate_memory_need,
+)
 
 SERVERS = [Capabilities("/opt/llama-server", engine, {}, None) for engine in ("llama.cpp", "ik_llama.cpp")]
 WHOLE = zero_model.build_zero_model_file()

@@ -23,7 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.con
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import rpc_worker
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import silent_unit_items as judge
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, machine

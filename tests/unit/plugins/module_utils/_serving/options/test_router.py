@@ -16,8 +16,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import router
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server

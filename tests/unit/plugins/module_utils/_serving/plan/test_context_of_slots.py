@@ -17,18 +17,18 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import mode
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.arguments import build_arguments
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import (
     InstancePlan,
     MemoryNeed,
     SlotBytes,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.kv_cache import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.kv_cache import (
     CacheSettings,
     compute_kv_cache_size,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory_need import shares_kv_cache
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.slot_state import plan_prompt_cache
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.memory_need import shares_kv_cache
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.slot_state import plan_prompt_cache
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, OLD, Able, Models, planned, refused
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server

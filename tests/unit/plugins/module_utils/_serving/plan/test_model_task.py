@@ -16,7 +16,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import mode
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import model_task
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import MemoryNeed
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory_need import estimate_memory_need
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.memory_need import (
+    estimate_memory_need,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, heads
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
 

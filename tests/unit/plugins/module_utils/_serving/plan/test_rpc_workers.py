@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.rpc_workers import RpcWorker, plan_worker
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, Models, machine
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import planned as plan

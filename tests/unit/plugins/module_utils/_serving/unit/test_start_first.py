@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UN
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.catalogue import LLAMA
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import start_first
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.update import handover

@@ -10,23 +10,23 @@ nodes when the memory of these nodes is full.
 
 from __future__ import annotations
 
-from ..._models.draft_compatibility import MTP_LAYERS
-from ..._models.known_architectures import unknown_architecture_remark
-from ..._models.tensor_types import mean_bytes_per_element
-from ..._models.token_cost import DEFAULT_MLA, ModelLayers
-from ..._notation.sizes import UNITS, format_bytes_short
-from ..options.slot_context import reason_against_shared_cache
-from .instance_plan import MemoryNeed
+from ...._models.draft_compatibility import MTP_LAYERS
+from ...._models.known_architectures import unknown_architecture_remark
+from ...._models.tensor_types import mean_bytes_per_element
+from ...._models.token_cost import DEFAULT_MLA, ModelLayers
+from ...._notation.sizes import UNITS, format_bytes_short
+from ...options.slot_context import reason_against_shared_cache
+from ..instance_plan import MemoryNeed
+from ..model_task import choose_batch_sizes
 from .kv_cache import CacheSettings, compute_kv_cache_size
-from .model_task import choose_batch_sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..._models.model import Model
-    from ..options.options import Options
-    from .placement import ServerCapabilities
+    from ...._models.model import Model
+    from ...options.options import Options
+    from ..placement import ServerCapabilities
 
 #: The default sizes of a logical and of a physical batch, in tokens.
 BATCH, UBATCH = 2048, 512

@@ -5,24 +5,24 @@
 
 from __future__ import annotations
 
-from ..._errors import BadRequest
-from ..._kernel import partitions
-from ..._kernel.hugepages import default_page_kb, list_hugetlbfs_mounts, read_free_pages
-from ..._kernel.page_cache import read_available_bytes
-from ..._notation.cpulist import format_cpulist, parse_cpulist
-from ..._notation.gguf_parts import unfinished_copy_path
-from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
-from .instance_plan import staged_paths
+from ...._errors import BadRequest
+from ...._kernel import partitions
+from ...._kernel.hugepages import default_page_kb, list_hugetlbfs_mounts, read_free_pages
+from ...._kernel.page_cache import read_available_bytes
+from ...._notation.cpulist import format_cpulist, parse_cpulist
+from ...._notation.gguf_parts import unfinished_copy_path
+from ...._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
+from ..instance_plan import staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ..._host.host import Host
-    from ..._io.kernelfs import KernelFS
-    from ..._models.model import Model
-    from ..options.option_table import OptionTable
-    from .instance_plan import MemoryNeed, Placement
+    from ...._host.host import Host
+    from ...._io.kernelfs import KernelFS
+    from ...._models.model import Model
+    from ...options.option_table import OptionTable
+    from ..instance_plan import MemoryNeed, Placement
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: The lists of CPUs to which the kernel balances no tasks: isolated by a boot parameter, or by a cpuset partition.

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import MemoryNeed
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory_need import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.memory_need import (
     PICTURE_BYTES,
     PROCESS_BYTES,
     estimate_memory_need,

@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import compute_step_traffic
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.kv_cache import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.kv_cache import (
     CacheSettings,
     KvCache,
     compute_kv_cache_size,

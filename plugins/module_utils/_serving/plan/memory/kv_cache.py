@@ -10,13 +10,13 @@ Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434
 
 from __future__ import annotations
 
-from ..._models.known_architectures import ARCHITECTURES_WITHOUT_CACHE
-from ..._models.tensor_types import mean_bytes_per_element
-from ..._models.token_cost import STATE_NUMBER_BYTES, ModelLayers
+from ...._models.known_architectures import ARCHITECTURES_WITHOUT_CACHE
+from ...._models.tensor_types import mean_bytes_per_element
+from ...._models.token_cost import STATE_NUMBER_BYTES, ModelLayers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..._models.model import Model
+    from ...._models.model import Model
 
 #: A cache has room for a multiple of this number of tokens.
 CELLS = 256

@@ -10,32 +10,23 @@ Source: server_prompt_cache::alloc() in tools/server/server-task.cpp of llama.cp
 
 from __future__ import annotations
 
-from ..._errors import BadRequest
-from ..._notation.sizes import UNITS, format_bytes_short
-from ..options import router
-from ..options.slot_context import (
-    REASONS_AGAINST_SHARING,
-    shared_cache_refusal_reason,
-    tokens_per_request,
-)
-from .default_choices import DefaultChoice
-from .instance_plan import SlotBytes
+from ...._errors import BadRequest
+from ...._notation.sizes import UNITS, format_bytes_short
+from ...options import router
+from ...options.slot_context import REASONS_AGAINST_SHARING, shared_cache_refusal_reason, tokens_per_request
+from ..default_choices import DefaultChoice
+from ..instance_plan import SlotBytes
 from .kv_cache import compute_kv_cache_size
-from .memory_need import (
-    DEFAULT_CACHE_TYPE,
-    PROMPT_CACHE_FLAG,
-    build_cache_settings,
-    reason_to_divide_context,
-)
+from .memory_need import DEFAULT_CACHE_TYPE, PROMPT_CACHE_FLAG, build_cache_settings, reason_to_divide_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..._models.model import Model
-    from ..options.options import Options
-    from .instance_plan import MemoryNeed
-    from .placement import ServerCapabilities
+    from ...._models.model import Model
+    from ...options.options import Options
+    from ..instance_plan import MemoryNeed
+    from ..placement import ServerCapabilities
 
 #: A slot file has this many bytes for each token beside its keys and values: its number, position and sequence.
 TOKEN_BYTES = 16

@@ -11,11 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.known_architectures import unknown_name_remark
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_decimal, parse_whole_number
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.catalogue_model import (
-    never_fetched_remark,
-)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.sampling import parse_sampling_settings
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import (
     require_printable_text,
@@ -23,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values i
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     Entry = Mapping[str, Any]
 
@@ -59,21 +55,6 @@ def validate_model_facts(place: str, entry: Entry) -> dict[str, Any]:
     if entry.get("quality") is not None:
         facts["quality"] = _validate_quality(f"{place}: quality", entry["quality"])
     return facts
-
-
-def list_models_with_shapes(entries: Mapping[str, Entry]) -> Iterator[dict[str, Any]]:
-    """Yield the facts of each catalogue entry that has a shape: its name, the shape's numbers, and all other facts.
-
-    ``remarks`` are the sentences that whatever uses the entry has to say: that its architecture is not known, and that
-    it was never fetched.
-    """
-    for name, entry in entries.items():
-        if entry.get("shape"):
-            others = ("fetched", "licence", "mtp", "quality", "sampling", "drafts", "vocabulary")
-            remarks = [unknown_name_remark(entry["shape"]["architecture"])]
-            remarks += [] if entry.get("fetched") else [never_fetched_remark(name)]
-            facts = {key: entry.get(key) for key in others}
-            yield {"name": name, **entry["shape"], **facts, "remarks": [remark for remark in remarks if remark]}
 
 
 def _validate_fetched(place: str, value: Any) -> bool:

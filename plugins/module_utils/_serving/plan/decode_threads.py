@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from ..._host.memory_channels import numbers_of_ccds
 from ..._host.memory_speed import MEASURED
-from ..._models.token_cost import EMBEDDING, LOOKUP_TABLES, OUTPUT, ModelLayers
+from ..._models.model_shape import shape_of_model
+from ..._models.token_cost import EMBEDDING, LOOKUP_TABLES, OUTPUT
 from ..options.options import NUMA_MODES
-from ..prediction.step_floor import barrier_us
+from ..prediction.step_floor import barrier_us, count_barriers, find_core_speed
 from . import cpu_assignment
 from .default_choices import DefaultChoice
 
@@ -45,21 +46,11 @@ DESKTOP_CORE_RATES = {
     **dict.fromkeys(("IQ2_XS", "IQ2_S"), 7.6),
 }
 OTHER_DESKTOP_CORE_RATE = 13.9
-#: CPU family, range of models, and the rate of a core as a share of that desktop core. The clocks of all cores are
-#: 3.7 GHz (Zen 4), 3.1 (Zen 4c), 4.1 (Zen 5) and 3.7 (Zen 5c); Zen 2 and Zen 3 have half the vector width (AVX2).
-CORE_SHARES = (
-    (23, 0x30, 0xFF, 0.38),
-    (25, 0x00, 0x0F, 0.38),
-    (25, 0x10, 0x1F, 0.70),
-    (25, 0xA0, 0xAF, 0.58),
-    (26, 0x00, 0x0F, 0.85),
-    (26, 0x10, 0x1F, 0.75),
-)
+#: The rate of a Zen 4 core of an EPYC as a share of that desktop core's: all cores of the EPYC run at 3.7 GHz.
+ZEN4_SHARE = 0.7
 #: How many times the cores are chosen that would fill the memory at their rate when alone. A core waits longer for
 #: memory when others do too: a 9654 needs 25 such cores, and gained until about 60 threads (llama.cpp issue 6434).
 CORES_FOR_BUSY_MEMORY = 2
-#: Barriers in a layer of llama.cpp: one for each operation of the graph, and one more in each multiplication.
-DENSE_LAYER_BARRIERS, MIXTURE_LAYER_BARRIERS = 25, 45
 #: The server gives threads blocks of this many rows.
 ROWS_OF_BLOCK = 8
 #: The number of threads is a multiple of this number.
@@ -94,7 +85,7 @@ class DecodeWork:
                 continue
             share = used / experts if experts and "_exps." in tensor.name else 1
             self._add_tensor(tensor, share * tensor.bytes)
-        self.barriers = ModelLayers(model).count * (MIXTURE_LAYER_BARRIERS if experts else DENSE_LAYER_BARRIERS)
+        self.barriers = count_barriers(shape_of_model(model, experts_per_token))
 
     def _add_tensor(self, tensor: Tensor, size: float) -> None:
         kind = tensor.type.partition("_R")[0]
@@ -144,23 +135,16 @@ def describe_machine(
 ) -> DecodeMachine | None:
     """Return the machine that these CPUs are, with memory on these nodes; None where its bandwidth is not known."""
     top = host.topology
-    share = next(
-        (
-            share
-            for family, low, high, share in CORE_SHARES
-            if top.is_amd and top.family == family and low <= top.model_number <= high
-        ),
-        None,
-    )
+    speed = find_core_speed(top.family, top.model_number) if top.is_amd else None
     ccds = numbers_of_ccds(top, cpus)
-    if share is None or not ccds:
+    if speed is None or not ccds:
         return None
     gbps, source = host.memory_speed.gbps_for(nodes, ccds)
     if options.bandwidth:
         gbps, source = float(options.bandwidth), MEASURED
     # The memory channels of a virtual machine are those that its hypervisor makes up.
     is_unknown = host.memory_speed.theoretical_gbps is None or "hypervisor" in top.flags
-    return None if is_unknown and source != MEASURED else DecodeMachine(cores, len(ccds), gbps, share)
+    return None if is_unknown and source != MEASURED else DecodeMachine(cores, len(ccds), gbps, ZEN4_SHARE * speed)
 
 
 def plan_decode_threads(

@@ -9,6 +9,7 @@ better used by another instance. For the nodes within a socket (NPS), there is a
 
 from __future__ import annotations
 
+from ..._host.node_memory import unused_memory_sentences
 from ..._notation.cpulist import format_cpulist
 from ..options.options import NUMA_MODES
 from . import cpu_assignment
@@ -73,7 +74,10 @@ def plan_on_best_socket(
             return plan_on_cpus(socket.cpus, free_memory_for_move(socket, free), [build_socket_choice(host, socket)])
         except NotEnoughMemory as error:
             shortage = f"{str(error).partition('. ')[0]}."
-    plan = plan_on_cpus(cpu_assignment.choose_compute_cpus(options, host), free.copy(), [])
+    try:
+        plan = plan_on_cpus(cpu_assignment.choose_compute_cpus(options, host), free.copy(), [])
+    except NotEnoughMemory as error:
+        raise NotEnoughMemory(f"{error}{unused_memory_sentences(host.topology)}") from None
     plan.remarks += list_several_socket_remarks(
         options, host, plan.placement.busy_cpus, model, plan.placement.policy, shortage
     )

@@ -68,8 +68,8 @@ TABLE_TYPES, SPEED_OF_TABLES = ("IQ1", "IQ2", "IQ3"), 0.5
 class Processor:
     """The threads that decode: their number, the cores that compute, the sockets of these, and the speed of one core.
 
-    ``core_speed`` is a multiple of the speed of a Zen 4 core. ``reads_far_memory`` is True where threads read weights
-    that are on another socket.
+    ``core_speed`` is a multiple of the speed of a Zen 4 core; an unknown CPU, None, counts as one. ``reads_far_memory``
+    is True where threads read weights that are on another socket.
     """
 
     __slots__ = ("core_speed", "cores", "reads_far_memory", "sockets", "threads")
@@ -79,22 +79,22 @@ class Processor:
         threads: int,
         cores: int | None = None,
         sockets: int = 1,
-        core_speed: float = 1.0,
+        core_speed: float | None = None,
         reads_far_memory: bool | None = None,
     ) -> None:
         self.threads = max(1, threads)
         self.cores = max(1, cores or threads)
         self.sockets = sockets
-        self.core_speed = core_speed
+        self.core_speed = core_speed or 1.0
         self.reads_far_memory = sockets > 1 if reads_far_memory is None else reads_far_memory
 
 
-def find_core_speed(family: int, model_number: int) -> float:
-    """Return the computing speed of a core as a multiple of a Zen 4 core; 1 for an unknown CPU."""
+def find_core_speed(family: int, model_number: int) -> float | None:
+    """Return the computing speed of a core as a multiple of a Zen 4 core, None for an unknown CPU."""
     for known, low, high, speed in CORE_SPEEDS:
         if family == known and low <= model_number <= high:
             return speed
-    return 1.0
+    return None
 
 
 def count_barriers(shape: ModelShape) -> int:

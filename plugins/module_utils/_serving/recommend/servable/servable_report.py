@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 
+from ...._models.known_architectures import unknown_name_remark
 from ...._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
@@ -48,7 +49,9 @@ def render_servable_models(
     fetched = [model.name for model in fitting if model.entry.get("fetched")]
     note = f"Fetched by us were only {', '.join(fetched)}" if fetched else "None of these was fetched by us"
     note += "; the numbers of the others are as published."
+    unknown = {unknown_name_remark(model.shape.architecture) for model in fitting}
     lines += ["", *_wrap(ORDER), *_wrap(COLUMNS), *_wrap(note)]
+    lines += [line for sentence in sorted(unknown) for line in _wrap(sentence)]
     rest = [model for model in models if not model.fits]
     if rest:
         smallest_first = sorted(rest, key=lambda model: model.shape.file_bytes)

@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.socket_choice import describe_nodes_of_socket
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts, machine_plans
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, Models, machine, planned, refused
 
 TWO = machine("two 7543")
@@ -82,6 +82,13 @@ def test_a_model_that_is_too_large_for_a_socket_gets_both_and_says_what_it_costs
         found = planned(TWO, models, **{"free": memory(40, 40), **raw})
         assert not any("memory: rows" in remark for remark in found.remarks)
     assert "Take a smaller context or model" in refused(TWO, models, free=memory(20, 20))
+
+
+def test_a_refusal_names_memory_that_the_instance_could_not_have(tmp_path: Path, models: Models) -> None:
+    host = Host(machine_plans.build_machine(tmp_path, "9654 with CXL"), {})
+    said = refused(host, models, free=memory(20, 200))
+    assert "or more nodes. Node 1 has 256 GiB of memory and no CPU, as is usual for memory on a CXL device" in said
+    assert "CXL" not in refused(TWO, models, free=memory(20, 20))
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,14 @@ def test_a_measured_bandwidth_is_marked(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(len(line) <= 120 for line in text.splitlines())
 
 
+def test_an_unknown_architecture_is_said(tmp_path: Path) -> None:
+    unknown = entry("new", 8)
+    unknown["shape"]["architecture"] = "nobodys-own"
+    words = "The architecture nobodys-own is not known here."
+    assert words in servable("9754", tmp_path / "a", [TINY, unknown])["text"]
+    assert "not known here" not in servable("9754", tmp_path / "b", [TINY])["text"]
+
+
 def test_without_a_model_that_fits(tmp_path: Path) -> None:
     text = servable("9754", tmp_path, [HUGE])["text"]
     assert "No model of the catalogue fits on this host." in text

@@ -306,7 +306,7 @@ def _plan_restart(
     url = server_url_on_this_host(service.options)
     is_measured = running.get("url") == url
     order = START_FIRST if next_server else STOP_FIRST
-    return Restart(service.unit, order, seconds, reason, url if is_measured else "")
+    return Restart(service.unit, order, seconds, reason, url if is_measured else "", service.options.stop_timeout)
 
 
 def _list_memory_of_running(held: Mapping[str, list[HeldMemory]], names: Sequence[str]) -> list[HeldMemory]:

@@ -45,17 +45,21 @@ class Restart:
     """One restart of a running instance: its order, and the seconds without service, announced and measured.
 
     ``url`` is where the instance is asked before and after; "" where that differs, and no outage can be measured.
-    ``reason`` says why nobody can be spared the outage, or "".
+    ``reason`` says why nobody can be spared the outage, or "". ``stop_seconds`` are the most that the old server gets
+    to end its requests after it has closed its port; an idle server takes none.
     """
 
-    __slots__ = ("announced_seconds", "is_done", "order", "outage_seconds", "reason", "unit", "url")
+    __slots__ = ("announced_seconds", "is_done", "order", "outage_seconds", "reason", "stop_seconds", "unit", "url")
 
-    def __init__(self, unit: str, order: str, announced_seconds: float, reason: str, url: str) -> None:
+    def __init__(
+        self, unit: str, order: str, announced_seconds: float, reason: str, url: str, stop_seconds: int
+    ) -> None:
         self.unit = unit
         self.order = order
         self.announced_seconds = announced_seconds
         self.reason = reason
         self.url = url
+        self.stop_seconds = stop_seconds
         self.is_done = False
         #: None before the restart, and where it is not measured.
         self.outage_seconds: float | None = None
@@ -63,16 +67,17 @@ class Restart:
     def format_message(self) -> str:
         """Return a sentence for the operator: what the restart would cost, or what it did cost."""
         seconds, outage = self.announced_seconds, self.outage_seconds
+        more = f"up to {self.stop_seconds} s"
         announced = f"about {seconds:.0f} s" if seconds >= TENTHS_BELOW else f"about {seconds:.1f} s"
         if not self.is_done:
-            cost = f"nobody is served for {announced}"
+            cost = f"nobody is served for {announced}, and {more} more while its last requests end"
             cost = cost if seconds else "nobody notices: the new server is started first"
             text = f"{self.unit} needs a restart; {cost}"
         elif outage is None:
             text = f"{self.unit} was restarted; nobody was served for {announced}"
         elif seconds or outage:
-            forecast = f"{announced} were" if seconds else "nothing was"
-            text = f"{self.unit} was restarted; nobody was served for {outage:.1f} s ({forecast} announced)"
+            forecast = f"{announced} were announced, and {more} more" if seconds else "nothing was announced"
+            text = f"{self.unit} was restarted; nobody was served for {outage:.1f} s ({forecast})"
         else:
             text = f"{self.unit} was restarted; nobody noticed: the new server was started first"
         return f"{text}. {self.reason}".rstrip()

@@ -372,11 +372,13 @@ def test_why_somebody_notices_a_restart_is_said_before_it(tries: Tries, monkeypa
         knob = next(knob for knob in tries.knobs(*more, **asked) if isinstance(knob, Instance) and knob.restart)
         assert knob.restart and (knob.restart.order, knob.restart.announced_seconds) == (order, 95)
         text = knob.restart.format_message()
-        assert text.startswith("llama-chat.service needs a restart; nobody is served for about 95 s.")
+        assert text.startswith(
+            "llama-chat.service needs a restart; nobody is served for about 95 s, and up to 5 s more"
+        )
         assert text in knob.list_remarks()
         return text
 
-    assert message("stop_first", context=512, update_order="stop_first").endswith("95 s.")
+    assert message("stop_first", context=512, update_order="stop_first").endswith("while its last requests end.")
     assert "a hugetlbfs holds one copy" in message("stop_first", context=512, hugepages="hugetlbfs")
     monkeypatch.setattr(instances.systemd_verify, "require_valid_units", lambda files: None)
     folder = {"context": 512, "unit_settings": {"StateDirectory": "mine"}}

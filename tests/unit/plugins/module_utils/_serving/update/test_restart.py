@@ -22,6 +22,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, ser
 GB = 10**9
 OLD, TWICE = {"/srv/old.gguf": [40 * GB, 1]}, {"/srv/new.gguf": [80 * GB, 1]}
 UNIT = "llama-chat.service"
+ENDING = ", and up to 5 s more while its last requests end"
 SHOWN = """\
 InactiveExitTimestamp=Mon 2026-11-30 23:59:30.250000 UTC
 ActiveEnterTimestamp=Tue 2026-12-01 00:00:44.000000 UTC
@@ -99,21 +100,29 @@ def test_what_is_cached_of_a_file_is_sampled(tmp_path: Path) -> None:
     ("announced", "outage", "message"),
     [
         (0, None, f"{UNIT} needs a restart; nobody notices: the new server is started first."),
-        (95, None, f"{UNIT} needs a restart; nobody is served for about 95 s. Why."),
+        (95, None, f"{UNIT} needs a restart; nobody is served for about 95 s{ENDING}. Why."),
         (0, 0.0, f"{UNIT} was restarted; nobody noticed: the new server was started first."),
-        (95, 91.25, f"{UNIT} was restarted; nobody was served for 91.2 s (about 95 s were announced). Why."),
-        (2.4, 2.25, f"{UNIT} was restarted; nobody was served for 2.2 s (about 2.4 s were announced). Why."),
+        (
+            95,
+            91.25,
+            f"{UNIT} was restarted; nobody was served for 91.2 s (about 95 s were announced, and up to 5 s more). Why.",
+        ),
+        (
+            2.4,
+            2.25,
+            f"{UNIT} was restarted; nobody was served for 2.2 s (about 2.4 s were announced, and up to 5 s more). Why.",
+        ),
         (0, 0.7, f"{UNIT} was restarted; nobody was served for 0.7 s (nothing was announced)."),
     ],
 )
 def test_the_operator_reads_a_sentence(announced: float, outage: float | None, message: str) -> None:
-    one = Restart(UNIT, "start_first", announced, "Why." if announced else "", "")
+    one = Restart(UNIT, "start_first", announced, "Why." if announced else "", "", 5)
     one.is_done, one.outage_seconds = outage is not None, outage
     assert one.format_message() == message and one.to_dict()["message"] == message
 
 
 def test_a_restart_at_another_address_has_no_measured_outage() -> None:
-    one = Restart(UNIT, "stop_first", 95, "", "")
+    one = Restart(UNIT, "stop_first", 95, "", "", 5)
     with one.measure_outage():
         pass
     assert one.format_message() == f"{UNIT} was restarted; nobody was served for about 95 s."
@@ -123,7 +132,7 @@ def test_the_time_without_a_server_is_measured(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(restart, "PAUSE_SECONDS", 0.01)
     status = [200]
     with serving(lambda request: say(request, status[0], b'{"status":"ok"}')) as server:
-        one = Restart(UNIT, "start_first", 0, "", server.url)
+        one = Restart(UNIT, "start_first", 0, "", server.url, 5)
         with one.measure_outage():
             time.sleep(0.1)
         assert one.outage_seconds == 0

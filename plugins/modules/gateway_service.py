@@ -29,8 +29,8 @@ options:
     default: present
   configuration:
     description:
-      - The text of the configuration. C(<digest>) in it becomes the digest of the text, and C(<key file>) the path of
-        the file with O(key).
+      - The text of the configuration. C(<digest>) in it becomes the digest of the text, and C(<key file>) and
+        C(<script file>) the paths of the files with O(key) and O(script).
       - Without it nothing is changed; the module fails if somebody else has configured keepalived.
     type: str
   key:
@@ -38,7 +38,7 @@ options:
     type: str
     default: ""
   script:
-    description: The script by which keepalived checks HAProxy, C(/etc/keepalived/sovereign-epyc-check).
+    description: The script that reads requests for HAProxy, or by which keepalived checks HAProxy.
     type: str
     default: ""
   models:

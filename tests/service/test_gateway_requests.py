@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -108,6 +109,75 @@ def test_tenants_have_rates_and_numbers(gateway_of_two: Gateway) -> None:
     assert gateway_of_two.fetch_statuses(narrow, narrow) == [200, 200], "one after the other"
 
 
+def read_error(answer: dict[str, Any]) -> str:
+    """Return the sentence of a refusal, which has to be JSON whatever the request named."""
+    return str(json.loads(answer["text"])["error"]["message"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"model": "chat", "model": "org/code"}', "The field model is in the body twice."),
+        ('{"model": "chat", "mod\\u0065l": "org/code"}', "The field model is in the body twice."),
+        ('{"model": "chat", "id_slot": 0}', "The field id_slot is not for clients of the gateway."),
+        ('{"model": "chat", "id\\u005fslot": 0}', "The field id_slot is not for clients of the gateway."),
+        ('{"model": "chat", "\\"}\\n%": 1, "\\"}\\n%": 2}', "A field is in the body twice."),
+        ('{"model": "chat", "messages": [{"content": [{"image_url": {"url": "http://10.0.0.1/"}}]}]}', "The field url"),
+        ('{"model": "chat", "input": [{"content": [{"image_url": "file:///etc/passwd"}]}]}', "The field image_url"),
+        ('{"model": "chat", "messages": [{"content": [{"source": {"url": "\\u0068ttp://x"}}]}]}', "The field url"),
+        ('{"prompt": "x"}', "The body names no model."),
+        ('{"model": 7}', "The body names no model."),
+        ('{"model": ["chat"]}', "The body names no model."),
+        ('[{"model": "chat"}]', "The body is no JSON object."),
+        ('{"model": "chat"} {"model": "org/code"}', "The body is no JSON object."),
+        ('{"model": "chat", "prompt": "x', "The body is no JSON object."),
+        ('{"model": "chat", "prompt": [[[', "The body is no JSON object."),
+        ('{"model": "chat", "prompt"', "The body is no JSON object."),
+        ('\ufeff{"model": "chat"}', "The body is no JSON object."),
+        ("", "The body is no JSON object."),
+    ],
+)
+def test_bodies_that_are_refused(gateway_of_two: Gateway, text: str, words: str) -> None:
+    (answer,) = gateway_of_two.send_requests(build_request(text))
+    assert answer["status"] == 400 and words in read_error(answer), answer
+
+
+def test_a_body_may_be_deep_and_its_conversation_stays(gateway_of_two: Gateway) -> None:
+    """Schemas of tools have many levels, and stand before the model."""
+    for depth in (19, 50, 900):
+        tools = "[" * depth + '{"a": "]"}' + "]" * depth
+        messages = json.dumps([{"role": "user", "content": f"deep {depth}"}])
+        turn = f'{{"tools": {tools}, "messages": {messages}, "model": "chat"}}'
+        asked = [build_request(turn), build_request({"prompt": f"between {depth}"}), build_request(turn)]
+        one, dummy, two = gateway_of_two.fetch_servers(*asked)
+        assert one == two
+
+
+def test_contents_come_in_the_request(gateway_of_two: Gateway) -> None:
+    """A field of any name may hold an address, if it is none of those that a server fetches."""
+    parts = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, {"text": "http://example.com"}]
+    tools = [{"function": {"parameters": {"properties": {"url": {"type": "string"}}}}}]
+    body = {"messages": [{"role": "user", "content": parts}], "tools": tools, "metadata": {"page": "https://x"}}
+    assert gateway_of_two.fetch_statuses(build_request(body)) == [200]
+
+
+def test_a_tenant_has_its_models_and_a_length_of_answers(gateway_of_two: Gateway) -> None:
+    key = KEYS["short"]
+    (listed,) = gateway_of_two.send_requests(build_get("/v1/models", key=key))
+    assert [one["id"] for one in json.loads(listed["text"])["data"]] == ["chat"]
+    lengths: list[dict[str, Any]] = [
+        *({"max_tokens": 100}, {"n_predict": 1}, {"max_completion_tokens": 50, "n": 2}, {"max_output_tokens": 100.0}),
+        *({}, {"max_tokens": None}, {"max_tokens": 101}, {"max_tokens": -1}, {"max_tokens": "7"}, {"max_tokens": 0}),
+        *({"max_tokens": 5, "n_predict": -1}, {"max_tokens": 51, "n": 2}, {"max_tokens": 1e30}),
+    ]
+    answers = gateway_of_two.send_requests(*[build_request(one, key=key) for one in lengths])
+    assert [answer["status"] for answer in answers] == [200] * 4 + [400] * 9
+    assert "from 1 to 100 for all its answers together" in read_error(answers[-1])
+    other = gateway_of_two.send_requests(build_request({"model": "org/code", "max_tokens": 5}, key=key))[0]
+    assert other["status"] == 403 and "/v1/models lists those" in read_error(other)
+    assert gateway_of_two.fetch_statuses(build_request({"input": "x"}, key=key, path="/v1/embeddings")) == [200]
+
+
 # Servers
 
 
@@ -116,6 +186,23 @@ def test_requests_wait_at_the_gateway(gateway_of_two: Gateway) -> None:
     requests = [build_request({"seconds": 0.1, "prompt": f"q{n}"}) for n in range(32)]
     assert gateway_of_two.fetch_statuses(*requests, clients=8) == [200] * 32
     assert [gateway_of_two.fetch_counts(server)["most"] for server in ("first", "second")] == [2, 2]
+
+
+def test_a_tenant_with_many_requests_lets_another_one_pass(gateway_of_two: Gateway) -> None:
+    heavy = [build_request({"seconds": 0.4, "prompt": f"heavy {n}"}) for n in range(24)]
+    load = threading.Thread(target=lambda: gateway_of_two.send_requests(*heavy, clients=24))
+    load.start()
+    until = time.monotonic() + 20
+    while gateway_of_two.fetch_counts("first")["busy"] < 2:
+        assert time.monotonic() < until
+    light = build_request({"prompt": "light", "max_tokens": 5}, key=KEYS["short"])
+    assert gateway_of_two.fetch_statuses(light) == [200]
+    load.join()
+    # A server notes requests in the order in which it gets them.
+    orders = [[*gateway_of_two.fetch_counts(server)["asked"]] for server in ("first", "second")]
+    (order,) = [texts for texts in orders if "light" in texts]
+    behind = [text for text in order[order.index("light") :] if text.startswith("heavy")]
+    assert len(behind) >= 6, order
 
 
 CONVERSATIONS = {

@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tools.bench.measurement import run_measurement
@@ -42,7 +43,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CLIENTS, BUILD, MODELS, PACKAGES = "/srv/clients.py", "/opt/built", "/srv/models", "/srv/packages"
 SERVERS = {"first": "10.9.0.1", "second": "10.9.0.2"}
 PORT, SLOTS = 8081, 2
-KEY = "key-of-the-bench"
+KEY, LIGHT_KEY = "key-of-the-bench", "key-of-the-light"
 #: Addresses of two real hosts, and of a hundred hosts that do not exist.
 HOSTS = {"h1": SERVERS["first"], "h2": SERVERS["second"]}
 MANY = {f"m{number}": f"10.9.1.{number}" for number in range(100)}
@@ -51,7 +52,10 @@ VARIABLES: dict[str, Any] = {
     "epyc_gateway_plain_http": True,
     # A long timeout, so that a slow machine loses no request.
     "epyc_gateway_queue_timeout": "10m",
-    "epyc_gateway_tenants": [{"name": "bench", "sha256": [hashlib.sha256(KEY.encode()).hexdigest()]}],
+    "epyc_gateway_tenants": [
+        {"name": name, "sha256": [hashlib.sha256(key.encode()).hexdigest()]}
+        for name, key in (("bench", KEY), ("light", LIGHT_KEY))
+    ],
 }
 #: The words of random texts of users.
 WORDS = (
@@ -59,6 +63,8 @@ WORDS = (
     *("answer", "model", "weight", "layer", "batch", "draft", "server", "tenant", "stream", "latency", "interrupt"),
 )
 CONVERSATIONS, TURNS = 12, 5
+#: The requests of a heavy tenant, which it sends at the same time, and of a light tenant, one after the other.
+HEAVY, LIGHT = 60, 5
 WATCHED = {
     **{name: (f"http://{address}:{PORT}/metrics", "llamacpp:requests_deferred ") for name, address in SERVERS.items()},
     "gateway": ("http://127.0.0.1:8405/metrics", 'haproxy_backend_current_queue{proxy="model_chat"}'),
@@ -174,6 +180,29 @@ def measure_cached_tokens_of_conversations(fleet: Fleet, figures: Figures, dice:
     figures.print_figure("prompt_tokens_computed_leastconn_over_kept", computed["leastconn"] / computed["kept"], "x")
 
 
+def measure_waiting_times_beside_heavy_tenant(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+    """Measure how long a light tenant waits while another one sends many requests at the same time."""
+    fleet.restart_servers()
+
+    def ask_as_light_tenant() -> float:
+        result = fleet.run_client_program(
+            conversations=[[make_user_text(dice)] for dummy in range(LIGHT)], clients=1, key=LIGHT_KEY
+        )
+        return median(answer["seconds"] for answer in result["answers"])
+
+    alone = ask_as_light_tenant()
+    with fleet.client_program_running(
+        conversations=[[make_user_text(dice)] for dummy in range(HEAVY)], clients=HEAVY
+    ) as answers:
+        time.sleep(2)
+        beside = ask_as_light_tenant()
+    if not all(answer["whole"] for answer in answers):
+        raise VepycError("a request of the heavy tenant has no answer")
+    figures.print_figure("light_tenant_seconds_over_alone", beside / alone, f"x (median of {LIGHT})", Bar("<=", 8))
+    heavy = median(answer["seconds"] for answer in answers)
+    figures.print_figure("light_over_heavy_tenant_seconds", beside / heavy, "x", Bar("<=", 0.4))
+
+
 def measure_lost_answers_of_killed_server(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """Measure lost answers of a server that is killed while all slots work and clients wait in the queue."""
     fleet.restart_servers()
@@ -210,6 +239,7 @@ def measure_configuring_many_hosts(fleet: Fleet, figures: Figures, dice: random.
 MEASURED = {
     "queue": measure_waiting_times_in_queue,
     "conversations": measure_cached_tokens_of_conversations,
+    "shares": measure_waiting_times_beside_heavy_tenant,
     "kill": measure_lost_answers_of_killed_server,
     "many": measure_configuring_many_hosts,
 }

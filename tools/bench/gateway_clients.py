@@ -35,13 +35,14 @@ NUMBERS = itertools.count()
 
 
 def send_chat_turn(messages: list[dict[str, str]]) -> dict[str, Any]:
-    """Send the messages of a turn; return status, text, token counts, and whether the answer is whole."""
+    """Send the messages of a turn; return status, text, token counts, seconds, and whether the answer is whole."""
     headers = {"Authorization": f"Bearer {OPTIONS['key']}", "Content-Type": "application/json"}
     if OPTIONS.get("apart"):
         headers["X-Conversation-Id"] = f"apart-{time.monotonic_ns()}-{next(NUMBERS)}"
     body = {"model": "chat", "messages": messages, "max_tokens": OPTIONS["tokens"], "temperature": 0, "stream": True}
     result: dict[str, Any] = {"status": 0, "whole": False, "text": "", "computed": 0, "cached": 0}
     connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=300)
+    begun = time.monotonic()
     with suppress(OSError, http.client.HTTPException):
         connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
         response = connection.getresponse()
@@ -55,7 +56,7 @@ def send_chat_turn(messages: list[dict[str, str]]) -> dict[str, Any]:
                     result |= {"computed": timings["prompt_n"], "cached": timings.get("cache_n", 0)}
             result["whole"] |= line.startswith(b"data: [DONE]")
     connection.close()
-    return result
+    return {**result, "seconds": time.monotonic() - begun}
 
 
 class Conversation:

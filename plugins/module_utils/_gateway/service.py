@@ -35,8 +35,8 @@ SERVICES = {
     "haproxy": ("/etc/haproxy/haproxy.cfg", ("/usr/sbin/haproxy", "-c", "-f")),
     "keepalived": ("/etc/keepalived/keepalived.conf", ("/usr/sbin/keepalived", "--config-test", "--use-file")),
 }
-#: Placeholders in a configuration: for the digest of its text, and for the path of the key file.
-DIGEST, KEY_FILE = "<digest>", "<key file>"
+#: Placeholders in a configuration: for the digest of its text, and for the paths of the key file and of the script.
+DIGEST, KEY_FILE, SCRIPT_FILE = "<digest>", "<key file>", "<script file>"
 #: Seconds until a reloaded configuration has to be in force.
 RELOAD_TIMEOUT = 10
 
@@ -77,18 +77,21 @@ class GatewayService:
     ) -> None:
         """Replace the configuration without ending a request, and have the service run now and after each boot.
 
-        HAProxy sends ``key`` to instances, ``script`` is the check of keepalived, and ``models`` have the servers. The
-        response from ``url`` is the digest of the configuration in force; without a URL, the note has that digest.
+        HAProxy sends ``key`` to instances, ``script`` is a program that the configuration names, and ``models`` have
+        the servers. The response from ``url`` is the digest of the configuration in force; without a URL, the note has
+        that digest.
         """
         note = self._load_note_of_original_state()
         if note is None:
             note = self._save_original_and_note()
-        key_path = f"{self.folder}/sovereign-epyc-{hashlib.sha256(key.encode()).hexdigest()[:16]}.key" if key else ""
+        # The paths have digests, because the configuration from before goes on where the service refuses this one.
+        key_path = f"{self.folder}/sovereign-epyc-{_short_digest(key)}.key" if key else ""
+        script_path = f"{self.folder}/sovereign-epyc-{_short_digest(script)}.script" if script else ""
         if key:
             self._write_differing_file(key_path, f"key {key}\n", 0o600, shown_in_diff="a key")
         if script:
-            self._write_differing_file(f"{self.folder}/sovereign-epyc-check", script)
-        text = configuration.replace(KEY_FILE, key_path)
+            self._write_differing_file(script_path, script, shown_in_diff="a script")
+        text = configuration.replace(KEY_FILE, key_path).replace(SCRIPT_FILE, script_path)
         digest = hashlib.sha256(text.encode()).hexdigest()
         self._write_differing_file(self.path, text.replace(DIGEST, digest), validate=True)
         self._update_addresses_of_drained_servers(models)
@@ -98,9 +101,9 @@ class GatewayService:
             self._wait_until_configuration_is_loaded(url, digest)
         if not url:
             self._write_differing_file(self.note_path, json.dumps({**note, "loaded": digest}), shown_in_diff="a note")
-        # Older key files can be removed: a worker from before the reload has read its key at its start.
-        for path in glob.glob(f"{self.folder}/sovereign-epyc-*.key"):
-            if path != key_path:
+        # Older files can be removed: a worker from before the reload has read its key and its script at its start.
+        for path in glob.glob(f"{self.folder}/sovereign-epyc-*.*"):
+            if path not in (key_path, script_path):
                 self._remove_file(path)
 
     def restore_configuration_and_state(self) -> None:
@@ -234,6 +237,10 @@ class GatewayService:
             "HAProxy was reloaded and does not run the new configuration, while the one before goes on: journalctl -u "
             "haproxy says why, as when another program has the address of epyc_gateway_bind."
         )
+
+
+def _short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _fetch_text_from_this_host(url: str) -> str | None:

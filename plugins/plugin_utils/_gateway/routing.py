@@ -38,7 +38,9 @@ SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 EVERYWHERE = ("0.0.0.0", "::")
 #: Arguments of a server that override its option slots.
 SLOT_ARGUMENTS = ("--parallel", "-np")
-LIMITS = ("requests_per_minute", "concurrent")
+LIMITS = ("requests_per_minute", "concurrent", "max_tokens")
+#: Names of fields are words of a line in the configuration of HAProxy.
+FIELD_OF_BODY = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 
 class Instance(NamedTuple):
@@ -72,6 +74,9 @@ def build_haproxy_template_values(
     size = parse_bytes(settings["max_body"], "epyc_gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"epyc_gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
+    for field in require_list(settings["refused_fields"], "epyc_gateway_refused_fields", "fields"):
+        if not FIELD_OF_BODY.match(str(field)) or str(field) in ("fetch", "model"):
+            raise BadRequest(f"epyc_gateway_refused_fields names '{field}': name a field of requests, such as id_slot.")
     drained = require_list(settings["drained"], "epyc_gateway_drained", "hosts")
     models = _group_instances_by_alias(
         hosts, gateway, {require_printable_text(name, "epyc_gateway_drained: a host") for name in drained}
@@ -79,7 +84,7 @@ def build_haproxy_template_values(
     return {
         "models": models,
         "listing": _render_models_json(models),
-        "tenants": _parse_tenants(settings["tenants"]),
+        "tenants": _parse_tenants(settings["tenants"], models),
         "max_body": size,
         "peer": shared_address.gateway_name_for_haproxy(gateway),
         "peers": peers,
@@ -267,8 +272,11 @@ def _backend_name_by_alias(aliases: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _parse_tenants(tenants: Any) -> list[dict[str, Any]]:
-    """Return the tenants of epyc_gateway_tenants. No message quotes a value of sha256, as it may be the key itself."""
+def _parse_tenants(tenants: Any, models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tenants of epyc_gateway_tenants. No message quotes a value of sha256, as it may be the key itself.
+
+    A tenant that may not use all ``models`` has its own answer to /v1/models.
+    """
     parsed: list[dict[str, Any]] = []
     owners: dict[str, str] = {}
     for row in require_tables(tenants, "epyc_gateway_tenants", "tenants"):
@@ -296,5 +304,20 @@ def _parse_tenants(tenants: Any) -> list[dict[str, Any]]:
             for key in LIMITS
             if row.get(key) is not None
         }
-        parsed.append({"name": name, "sha256": hashes, **limits})
+        parsed.append({"name": name, "sha256": hashes, **limits, **_parse_models_of_tenant(name, row, models)})
     return parsed
+
+
+def _parse_models_of_tenant(name: str, row: Mapping[str, Any], models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the aliases that a tenant may use with their listing; empty for a tenant that may use all models."""
+    if row.get("models") is None:
+        return {}
+    aliases = [str(alias) for alias in require_list(row["models"], f"epyc_gateway_tenants: {name}: models", "aliases")]
+    own = [model for model in models if model["alias"] in aliases]
+    unknown = [alias for alias in aliases if alias not in [model["alias"] for model in own]]
+    if unknown or not own:
+        raise BadRequest(
+            f"epyc_gateway_tenants: {name} may use {unknown[0] if unknown else 'no model'}, which no host serves: name "
+            f"some of {', '.join(model['alias'] for model in models)}."
+        )
+    return {"models": aliases, "listing": _render_models_json(own)}

@@ -29,6 +29,7 @@ SETTINGS = {
     "open": False,
     "peers_bind": "127.0.0.1:8406",
     "plain_http": False,
+    "refused_fields": ["id_slot"],
     "tenants": [{"name": "team", "sha256": [HASH]}],
 }
 
@@ -212,6 +213,14 @@ def test_tenants_have_hashes_and_limits() -> None:
     ]
 
 
+def test_a_tenant_may_have_some_models_and_short_answers() -> None:
+    hosts = host("h1", instance(), instance(name="b", alias="code", port=8082))
+    asked = [{"name": "team", "sha256": [HASH], "models": ["code"], "max_tokens": "500"}]
+    (tenant,) = plan(hosts, tenants=asked)["tenants"]
+    assert tenant["models"] == ["code"] and tenant["max_tokens"] == 500
+    assert [model["id"] for model in json.loads(tenant["listing"])["data"]] == ["code"]
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -234,6 +243,18 @@ def test_tenants_have_hashes_and_limits() -> None:
             "epyc_gateway_tenants: a and b have the same key",
         ),
         ({"tenants": [{"name": "a", "sha256": [HASH], "concurrent": 0}]}, "epyc_gateway_tenants: a has no concurrent"),
+        ({"tenants": [{"name": "a", "sha256": [HASH], "max_tokens": -1}]}, "epyc_gateway_tenants: a has no max_tokens"),
+        (
+            {"tenants": [{"name": "a", "sha256": [HASH], "models": ["chat", "cat"]}]},
+            "epyc_gateway_tenants: a may use cat, which no host serves: name some of chat.",
+        ),
+        (
+            {"tenants": [{"name": "a", "sha256": [HASH], "models": []}]},
+            "epyc_gateway_tenants: a may use no model, which no host serves",
+        ),
+        ({"refused_fields": ["id slot"]}, "epyc_gateway_refused_fields names 'id slot': name a field of requests"),
+        ({"refused_fields": ["model"]}, "epyc_gateway_refused_fields names 'model'"),
+        ({"refused_fields": "lora"}, "epyc_gateway_refused_fields is a text; it is a list of fields"),
     ],
 )
 def test_what_is_not_safe_is_refused(changed: dict[str, Any], said: str) -> None:

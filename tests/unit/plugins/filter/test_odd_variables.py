@@ -71,6 +71,7 @@ SETTINGS = {
     "open": False,
     "peers_bind": "10.0.0.1:8406",
     "plain_http": False,
+    "refused_fields": ["id_slot"],
     "tenants": [{"name": "team", "sha256": ["a" * 64], "requests_per_minute": 60, "concurrent": 2}],
     "virtual_address": "10.0.0.10",
     "virtual_router_id": 84,

@@ -31,6 +31,7 @@ SETTINGS = {
     "open": True,
     "peers_bind": "127.0.0.1:8406",
     "plain_http": False,
+    "refused_fields": ["id_slot"],
     "tenants": [],
 }
 

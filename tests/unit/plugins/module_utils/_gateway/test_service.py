@@ -154,6 +154,22 @@ def test_servers_out_of_service_stay_so_at_their_new_ports(distribution: Distrib
     assert state.read_text().splitlines()[2:] == [STATE_LINE.replace("8081", "9000")]
 
 
+def test_the_script_of_the_configuration_from_before_stays_where_this_one_is_refused(
+    distribution: Distribution,
+) -> None:
+    def scripts() -> list[str]:
+        return [text for name, (text, dummy) in distribution.files().items() if name.endswith(".script")]
+
+    distribution.apply(f"{TEXT}lua-load <script file>\n", script="one\n")
+    before = distribution.files()["haproxy.cfg"]
+    assert f"lua-load {distribution.haproxy}/sovereign-epyc-" in before[0] and scripts() == ["one\n"]
+    with pytest.raises(BadRequest):
+        distribution.apply("no timeout <script file>\n", script="two\n")
+    assert distribution.files()["haproxy.cfg"] == before and "one\n" in scripts()
+    distribution.apply(f"{TEXT}lua-load <script file>\n", script="three\n")
+    assert scripts() == ["three\n"]
+
+
 def test_keepalived_is_configured_and_removed(distribution: Distribution) -> None:
     distribution.active, distribution.enabled = "inactive", "disabled"
     before = distribution.files()
@@ -164,7 +180,7 @@ def test_keepalived_is_configured_and_removed(distribution: Distribution) -> Non
     assert distribution.calls == ["start", "enable", "reload"]
     note = json.loads((distribution.keepalived / "before-sovereign-epyc.json").read_text())
     assert not note["enabled"] and note["loaded"] == hashlib.sha256(b"two\n").hexdigest()
-    assert distribution.files()["sovereign-epyc-check"] == ("check\n", 0o644)
+    assert [text for name, text in distribution.files().items() if name.endswith(".script")] == [("check\n", 0o644)]
     distribution.service("keepalived").restore_configuration_and_state()
     assert distribution.files() == before and distribution.calls[3:] == ["stop", "disable"]
 

@@ -188,7 +188,7 @@ def measure_waiting_times_beside_heavy_tenant(fleet: Fleet, figures: Figures, di
         result = fleet.run_client_program(
             conversations=[[make_user_text(dice)] for dummy in range(LIGHT)], clients=1, key=LIGHT_KEY
         )
-        return median(answer["seconds"] for answer in result["answers"])
+        return float(median(answer["seconds"] for answer in result["answers"]))
 
     alone = ask_as_light_tenant()
     with fleet.client_program_running(

@@ -17,7 +17,7 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM, compute_sha256, mismatch_message, server_mismatch_message
 from .._io.safe_open import open_folder
-from .._io.web.download import Download, require_disk_space
+from .._io.web.download import Download, count_free_bytes, require_disk_space
 from .._io.web.http import ServedFile, fetch_file_headers, is_encrypted_or_local
 from .._notation.sizes import format_bytes_short
 from . import gguf
@@ -237,14 +237,18 @@ class PresentFile(ModelFile):
                 "or another file. Check the size, and the file on the server."
             )
 
-    def _require_space_for_download(self, missing: int | None, download: Download | None = None) -> None:
-        """Raise an error for a download of a wrong size, or for a download that is too large for the disk."""
+    def _require_space_for_download(self, missing: int | None, download: Download | None = None) -> int | None:
+        """Raise an error for a download of a wrong size, or for a download that is too large for the disk.
+
+        Where the missing bytes are not known, return the most bytes that the file may have.
+        """
         if missing is None:
             url = self.request.url
             self.run.remarks.append(f"{url}: the server does not report the size, so free space was not checked.")
-            return
+            return self.request.size or count_free_bytes(self.path) - self.run.reserve
         self._require_expected_size(download.total if download else None)
         require_disk_space(self.path, missing, self.run.reserve)
+        return None
 
     def download(self) -> None:
         """Download the file to its ``.part``, and verify the ``.part``."""

@@ -46,32 +46,45 @@ LONGEST_PAUSE = 30
 #: How often a download may start from the beginning again, for example because the server's file has changed.
 RESTARTS = 3
 CHUNK = 1 << 20
+#: The download ends where fewer bytes than this come in so many seconds; otherwise a server could keep a run for ever.
+LEAST_BYTES, LEAST_BYTES_SECONDS = 1 << 20, 600
 #: Status codes after which a download is tried again: timeouts, too many requests, faults of servers and gateways.
 TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
 def require_disk_space(path: str, missing_bytes: int, reserved_bytes: int, file_count: int = 1) -> None:
     """Raise BadRequest where missing and reserved bytes do not fit on the disk of a path (one of several files)."""
-    folder = os.path.dirname(path)
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    file_system = os.statvfs(folder)
-    free = file_system.f_bavail * file_system.f_frsize
+    free = count_free_bytes(path)
     if missing_bytes + reserved_bytes > free:
         other_files = f" with its {file_count - 1} other files" if file_count > 1 else ""
         raise BadRequest(
             f"{path}{other_files} does not fit: {format_bytes_short(missing_bytes)} are needed and "
-            f"{format_bytes_short(reserved_bytes)} must stay free (reserve), but the file system of {folder} has only "
-            f"{format_bytes_short(free)}. Make room, or choose another path."
+            f"{format_bytes_short(reserved_bytes)} must stay free (reserve), but the file system of "
+            f"{_nearest_folder(path)} has only {format_bytes_short(free)}. Make room, or choose another path."
         )
+
+
+def count_free_bytes(path: str) -> int:
+    """Return the free bytes of the file system on which a file would be made."""
+    file_system = os.statvfs(_nearest_folder(path))
+    return file_system.f_bavail * file_system.f_frsize
+
+
+def _nearest_folder(path: str) -> str:
+    """Return the nearest folder above a path that exists."""
+    folder = os.path.dirname(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 class Download:
     """The download of a file; ``known`` has the facts that an earlier run stored about the part that it left.
 
-    The caller may set these functions: ``require_space`` may refuse the number of missing bytes, ``store_facts`` gets
-    the facts about the part before its first byte is written, ``check_first_bytes`` may refuse the file by its first
-    bytes, and ``report_progress`` gets the bytes so far and in total.
+    The caller may set these functions: ``require_space`` may refuse the number of missing bytes, and where this is None
+    it returns the most bytes that the file may have; ``store_facts`` gets the facts about the part before its first
+    byte is written, ``check_first_bytes`` may refuse the file by its first bytes, and ``report_progress`` gets the
+    bytes so far and in total.
     """
 
     def __init__(self, url: str, part: str, known: Facts | None = None, timeout: float = 60) -> None:
@@ -80,7 +93,7 @@ class Download:
         self.timeout = timeout
         #: Headers of each request, for example Authorization.
         self.headers: dict[str, str] = {}
-        self.require_space: Callable[[int | None], None] = lambda dummy: None
+        self.require_space: Callable[[int | None], int | None] = lambda dummy: None
         self.store_facts: Callable[[Facts], None] = lambda dummy: None
         self.check_first_bytes: Callable[[], None] = lambda: None
         self.report_progress: Callable[[int, int | None], None] = lambda dummy, more: None
@@ -94,6 +107,9 @@ class Download:
         self.digest = hashlib.sha256()
         self._restarts = 0
         self._fd = -1
+        self._most_bytes: int | None = None
+        #: When the seconds of LEAST_BYTES began, and how many bytes there were then.
+        self._window = (time.monotonic(), 0)
 
     def fetch(self) -> str:
         """Fetch the missing bytes, flush the part to the disk, and return its digest."""
@@ -233,7 +249,8 @@ class Download:
             changed = self.validator and remote.validator != self.validator
             self._discard_part("the file on the server has changed" if changed else "the server sends no parts of it")
             self.total, self.validator = remote.size, remote.validator
-        self.require_space(None if self.total is None else self.total - self.received)
+        allowed = self.require_space(None if self.total is None else self.total - self.received)
+        self._most_bytes = allowed if self.total is None else self.total
         self.store_facts({"url": self.url, "size": self.total, "validator": self.validator})
         return True
 
@@ -245,6 +262,7 @@ class Download:
             data = response.read1(CHUNK)
             if not data:
                 break
+            self._require_expected_amount_and_speed(len(data))
             self._write_bytes(data)
             if not checked and self.received >= 64:
                 self.check_first_bytes()
@@ -252,6 +270,25 @@ class Download:
             self.report_progress(self.received, self.total)
         if self.total is None:
             self.total = self.received
+
+    def _require_expected_amount_and_speed(self, count: int) -> None:
+        """Raise TuningError for a server that sends more bytes than it may, or hardly any."""
+        if self._most_bytes is not None and self.received + count > self._most_bytes:
+            os.ftruncate(self._fd, 0)
+            raise TuningError(
+                f"{self.url} sends more than the {self._most_bytes} bytes that "
+                f"{'may be written here' if self.total is None else 'it announced'}. The part was removed. Check the "
+                "URL, and the file on the server."
+            )
+        begun, bytes_then = self._window
+        seconds = time.monotonic() - begun
+        if seconds > LEAST_BYTES_SECONDS:
+            if 0 <= self.received - bytes_then < LEAST_BYTES:
+                raise TuningError(
+                    f"{self.url} cannot be fetched: {self.received - bytes_then} bytes came in {seconds:.0f} s. "
+                    f"{self.received} bytes stay in {self.part}; the next run goes on there."
+                )
+            self._window = (time.monotonic(), self.received)
 
     def _write_bytes(self, data: bytes) -> None:
         view = memoryview(data)

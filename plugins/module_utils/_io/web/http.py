@@ -77,7 +77,11 @@ def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | No
 def is_encrypted_or_local(url: str) -> bool:
     """Return whether a URL is encrypted or on this host, so that nobody in the network can read or change its data."""
     split = urlsplit(url)
-    return split.scheme == "https" or split.hostname in ("127.0.0.1", "::1", "localhost")
+    return split.scheme == "https" or _is_this_host(split.hostname)
+
+
+def _is_this_host(name: str | None) -> bool:
+    return name in ("127.0.0.1", "::1", "localhost")
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
@@ -98,13 +102,24 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         return request
 
 
+class ProxyForOtherHosts(urllib.request.ProxyHandler):
+    """Sends requests through the proxies of the environment, except for requests to this host.
+
+    A proxy elsewhere cannot reach the loopback of this host, and would get the token of the request.
+    """
+
+    def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
+        """Return None for a request that goes to its server directly, as the class of the standard library does."""
+        return None if _is_this_host(urlsplit(req.full_url).hostname) else super().proxy_open(req, proxy, type)
+
+
 def open_url(
     url: str, timeout: float, headers: dict[str, str], method: str = "GET", redirects: Redirects | None = None
 ) -> Any:
-    """Send a request, through the proxy that the environment names, and follow redirections within HTTP."""
+    """Send a request, through the proxy of the environment for other hosts, and follow redirections within HTTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.ProxyHandler(),
+        ProxyForOtherHosts(),
         urllib.request.HTTPHandler(),
         urllib.request.HTTPSHandler(),
         redirects or Redirects(),

@@ -23,7 +23,7 @@ from ..._io.command import try_command
 from ..._io.kernelfs import KernelFS, hold_file_lock
 from ..._io.paths import UNIT_FOLDER
 from ..._io.safe_open import find_folder_others_can_write
-from ..._io.web.download import require_disk_space
+from ..._io.web.download import count_free_bytes, require_disk_space
 from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.error_line import find_last_error_line
@@ -161,9 +161,13 @@ class Build:
             folder for folder in builds if folder != self.folder and not any(f"{folder}/" in text for text in texts)
         )
 
-    def require_disk_space(self, archive_bytes: int | None) -> None:
-        """Raise an error where the disk lacks space for a build and its archive (None: of unknown size)."""
+    def require_disk_space(self, archive_bytes: int | None) -> int:
+        """Raise an error where the disk lacks space for a build and its archive (None: of unknown size).
+
+        Return the most bytes that an archive may have.
+        """
         require_disk_space(self.folder, BUILD_BYTES + (archive_bytes or 0), self.reserve)
+        return count_free_bytes(self.folder) - BUILD_BYTES - self.reserve
 
     def build_result_facts(self) -> dict[str, Any]:
         """Return the key, folder, programs, version and options of the build for the module's result."""

@@ -55,7 +55,7 @@ class Archive:
         if digest != self.wanted:
             raise BadRequest(mismatch_message(self.place, digest, self.wanted))
 
-    def fetch(self, folder: str, check_space: Callable[[int | None], None]) -> str:
+    def fetch(self, folder: str, check_space: Callable[[int | None], int | None]) -> str:
         """Return the path of the archive; an archive at a URL is downloaded to this folder and verified."""
         if not self.remote:
             return self.place

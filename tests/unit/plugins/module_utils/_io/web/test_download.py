@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web import download, http
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.web.download import Download
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import fetch as fetching_models
 from ansible_collections.sovereign.epyc.tests.unit.fakes.mirrors import (
     MIB,
     ONE,
@@ -180,6 +182,59 @@ def test_an_answer_in_chunks_has_no_length(fetch: Fetcher) -> None:
     remarks = fetch()["remarks"]
     assert fetch.path.read_bytes() == ONE
     assert any("free space was not checked" in remark for remark in remarks)
+
+
+def send_chunks(request: BaseHTTPRequestHandler, status: int, content: bytes, **headers: str) -> None:
+    """Send content without its length."""
+    request.send_response(status)
+    for name, value in {**headers, "Transfer-Encoding": "chunked"}.items():
+        request.send_header(name.replace("_", "-"), value)
+    request.end_headers()
+    for at in range(0, len(content), MIB):
+        request.wfile.write(b"%x\r\n%s\r\n" % (len(content[at : at + MIB]), content[at : at + MIB]))
+    request.wfile.write(b"0\r\n\r\n")
+
+
+def test_a_part_that_is_longer_than_announced_is_not_written_to_its_end(fetch: Fetcher) -> None:
+    fetch.leave_part(ONE[:MIB])
+    total = f"bytes {MIB}-{len(ONE) - 1}/{len(ONE)}"
+    fetch.server.answer = lambda request: send_chunks(request, 206, ONE[MIB:] + bytes(9 * MIB), Content_Range=total)
+    assert f"sends more than the {len(ONE)} bytes that it announced. The part was removed." in fetch.refused()
+    assert not fetch.part.exists() and not fetch.path.exists()
+
+
+def test_a_file_of_unknown_length_leaves_the_reserve_free(fetch: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch.server.answer = lambda request: send_chunks(request, 200, ONE)
+    monkeypatch.setattr(fetching_models, "count_free_bytes", lambda dummy: 3 * MIB)
+    assert f"sends more than the {2 * MIB} bytes that may be written here" in fetch.refused()
+    assert not fetch.part.exists() and not fetch.path.exists()
+    assert f"sends more than the {MIB} bytes that may be written here" in fetch.refused(size=MIB)
+
+
+def test_a_server_that_sends_hardly_anything_is_left(fetch: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "LEAST_BYTES_SECONDS", -1)
+    monkeypatch.setattr(download, "LEAST_BYTES", 1 << 30)
+    message = fetch.refused()
+    assert "0 bytes came in 0 s. 0 bytes stay in" in message, message
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_requests_to_this_host_use_no_proxy(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """A hub token in a request would otherwise go to the proxy."""
+    with (
+        serving(lambda request: say(request, 200, b"own")) as server,
+        serving(lambda request: say(request, 200)) as proxy,
+    ):
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        url = f"http://{host}:{server.url.rpartition(':')[2]}/x"
+        with http.open_url(url, 5, {"Authorization": "Bearer secret"}) as response:
+            assert response.read() == b"own"
+        assert proxy.requests == []
+        with http.open_url("http://elsewhere.example.com/x", 5, {}):
+            assert len(proxy.requests) == 1
 
 
 def test_pauses_grow(tmp_path: Path) -> None:

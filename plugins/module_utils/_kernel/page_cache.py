@@ -36,6 +36,9 @@ GOLDEN = 0.6180339887498949
 #: The page cache of a node that is never dropped, at least these bytes and this part of the node's memory: near its end
 #: the kernel takes other pages too, and its counters are late.
 KEPT_BYTES, KEPT_PART = 64 << 20, 64
+#: A filling process takes so many bytes more: when it ends, some of its pages go to lists of the CPUs, and do not count
+#: as free until these lists are full.
+MORE_THAN_WANTED = 16 << 20
 #: A filling process ends where so many bytes of swap were taken meanwhile.
 KEPT_SWAP = 64 << 20
 #: The bytes that one write to a file ``reclaim`` asks for at most, so that a start can be stopped meanwhile.
@@ -147,6 +150,7 @@ def _start_filling_process(fs: KernelFS, node: int, wanted: int) -> int:
     if process:
         return process
     try:
+        wanted += MORE_THAN_WANTED
         with suppress(OSError, TuningError):
             _leave_unit_and_volunteer_for_oom()
             swap = _read_free_swap(fs)

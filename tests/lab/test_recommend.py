@@ -55,7 +55,7 @@ def test_what_is_recommended_can_be_had(host):
     shown = guest.play("playbooks/recommend.yml", "-e", json.dumps(asked))["Recommend"]
     assert variables.read_text() == shown["text"]
     written = yaml.safe_load(shown["text"])
-    assert (written["epyc_plan_sku"], written["epyc_llama_instances"][0]["context"]) == ("9754", 512)
+    assert (written["epyc_plan_sku"], written["epyc_llama_instances"][0]["context_per_slot"]) == ("9754", 512)
     checked = guest.play("playbooks/site.yml", "--check")
     plan = checked["Read the topology and plan"]["ansible_facts"]["epyc"]["plan"]
     # No driver tells the width of masks on a bare host.

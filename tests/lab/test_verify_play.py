@@ -97,6 +97,7 @@ def test_tuned_host_is_green_and_left_as_it_was(tuned):
         "partition": "unasked",
         "cmdline": "unasked",
         "isolation": "unasked",
+        "memory_bandwidth": "unasked",
         "boot_service": "ok",
     }
     assert items["boot_service"]["sentence"].endswith("it has not had to run yet.")

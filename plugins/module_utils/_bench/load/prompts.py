@@ -18,6 +18,7 @@ import json
 
 from ..._errors import BadRequest
 from ..._io.safe_open import open_file
+from ..._notation.json_text import parse_json
 from .built_in_prompts import PROMPT_TEXTS
 
 TYPE_CHECKING = False
@@ -98,7 +99,7 @@ def digest_prompts(prompts: Iterable[Prompt]) -> str:
 
 def _parse_prompt_line(place: str, line: bytes, default_output_length: int) -> Prompt:
     try:
-        row = json.loads(line.decode())
+        row = parse_json(line.decode())
     except UnicodeDecodeError:
         _refuse_prompt_line(place, "it is not UTF-8; save the file as UTF-8")
     except ValueError as error:

@@ -8,14 +8,13 @@ Source: vllm/entrypoints/serve/instrumentator of vLLM 0.32 (/version).
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from ..._errors import BadRequest
-from ..._io.safe_open import open_file
 from ..._serving.catalogue import VLLM
 from ..._serving.unit.installed import select_instance_and_plan
+from ..._serving.vllm.model_config import read_model_config
 from ..load.answer import ANSWER_TIMEOUT
 from ..load.completion_api import VllmCompletions
 from . import measured_instance
@@ -53,12 +52,12 @@ class MeasuredVllm(measured_instance.MeasuredInstance):
         """Return the name of the model's folder, and the method of its quantization or the type of its numbers."""
         folder = str(self.plan["details"]["model"])
         try:
-            with open(open_file(f"{folder}/config.json"), encoding="utf-8") as file:
-                config = json.load(file)
+            config = read_model_config(folder)
         except (OSError, ValueError):
             config = {}
-        quantized = config.get("quantization_config") or {}
-        method = quantized.get("quant_method") or config.get("dtype") or config.get("torch_dtype")
+        quantized = config.get("quantization_config")
+        method = quantized.get("quant_method") if isinstance(quantized, dict) else None
+        method = method or config.get("dtype") or config.get("torch_dtype")
         return os.path.basename(folder.rstrip("/")), None if method is None else str(method)
 
     def gguf_model_path(self) -> str | None:

@@ -11,15 +11,16 @@ Source: DMTF DSP0266 (the Redfish specification), sections on sessions, ETags an
 
 from __future__ import annotations
 
-import gzip
 import json
 import ssl
 import time
 import urllib.error
+import zlib
 from contextlib import suppress
 from http.client import HTTPException
 from urllib.parse import urljoin, urlsplit
 
+from ..._notation.json_text import parse_json
 from . import pinned_certificate
 from .responses import BmcBusy, BmcError, RequestRefused, Response, bmc_connection_error_message
 
@@ -35,6 +36,8 @@ BUSY_PAUSES = (1, 2, 4, 8, 15, 30)
 BUSY_STATUSES = (429, 503)
 #: The largest response, which is a registry of BIOS attributes, in bytes.
 MAX_RESPONSE_BYTES = 64 << 20
+#: The first bytes of a body in the gzip format, and the argument by which zlib reads this format.
+GZIP_MAGIC, GZIP_WINDOW_BITS = b"\x1f\x8b", 31
 #: Words in the response of a BMC that has no free session: iDRAC (RAC0218) and the standard registry of messages.
 NO_SESSION_WORDS = ("RAC0218", "SessionLimitExceeded", "maximum number of user sessions", "session limit")
 
@@ -225,11 +228,11 @@ class RedfishClient:
             ) from None
 
     def _parse_http_response(self, status: int, headers: Any, body_bytes: bytes) -> Response:
-        if body_bytes[:2] == b"\x1f\x8b":
-            body_bytes = gzip.decompress(body_bytes)
         try:
-            body = json.loads(body_bytes) if body_bytes.strip() else {}
-        except ValueError:
+            if body_bytes[:2] == GZIP_MAGIC:
+                body_bytes = zlib.decompressobj(GZIP_WINDOW_BITS).decompress(body_bytes, MAX_RESPONSE_BYTES)
+            body = parse_json(body_bytes) if body_bytes.strip() else {}
+        except (ValueError, zlib.error):
             # The body is HTML of a proxy, of a login page, or of a web server whose Redfish service has not started.
             body = {}
         return Response(status, {key.lower(): value for key, value in headers.items()}, body, self.access.password)

@@ -14,6 +14,7 @@ import socket
 import time
 
 from ..._errors import TuningError
+from ..._notation.json_text import parse_json
 from . import server_http
 
 TYPE_CHECKING = False
@@ -63,7 +64,7 @@ def stream_events(
 def parse_json_or_none(text: str) -> Any:
     """Return the value of a JSON text; None for other texts."""
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return None
 

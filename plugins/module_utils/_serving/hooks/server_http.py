@@ -39,6 +39,8 @@ HEALTH_TIMEOUT = 5.0
 #: The seconds between two reports of how much of its model a server has read.
 REPORT_SECONDS = 10.0
 LARGEST_ANSWER = 1 << 20
+#: Larger values of metrics are none; a sum of them would not be finite.
+LARGEST_METRIC = 2.0**63
 #: Marks the packets of hooks, which must reach the server of their unit also while update/handover.py redirects new
 #: connections to another server. The number is one of those for local use (RFC 2474, pool 2), and needs no rights.
 HOOK_DSCP = 43
@@ -158,11 +160,11 @@ def path_without_loading_model(path: str, model: str | None) -> str:
 
 def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, str]:
     """Return the state of each model of a router, such as "loaded"; nothing where the router does not answer."""
-    import json
+    from ..._notation.json_text import parse_json
 
     status, text = send_get_request(url, "/models", timeout, key, is_hook=True)
     try:
-        rows = json.loads(text)["data"] if status == 200 else []
+        rows = parse_json(text)["data"] if status == 200 else []
         return {row["id"]: "failed" if row["status"].get("failed") else row["status"]["value"] for row in rows}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
@@ -184,7 +186,10 @@ def parse_prometheus_metrics(text: str) -> dict[str, float]:
         # The value of a label may contain blanks and braces.
         words = [name, *rest.rpartition("}")[2].split()] if rest else line.split()
         with suppress(ValueError, IndexError):
-            numbers[words[0]] = numbers.get(words[0], 0) + float(words[1])
+            number = float(words[1])
+            # A summary without values has NaN.
+            if abs(number) <= LARGEST_METRIC:
+                numbers[words[0]] = numbers.get(words[0], 0) + number
     return numbers
 
 
@@ -254,10 +259,10 @@ def _unloaded_model_message(url: str, models: Sequence[str], timeout: float, key
 
 
 def _has_json_status(text: str) -> bool:
-    import json
+    from ..._notation.json_text import parse_json
 
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except ValueError:
         return False
     return isinstance(data, dict) and "status" in data

@@ -23,6 +23,8 @@ from contextlib import contextmanager, suppress
 from ..._errors import TuningError
 from ..._io.safe_open import open_folder
 from ..._kernel.processes import read_process_start_time
+from ..._notation.json_text import parse_json
+from ..._notation.numbers import parse_whole_number
 from ..._notation.sizes import format_bytes_short
 from . import json_request, server_http
 
@@ -45,12 +47,33 @@ ANY_NOTE = re.compile(r"slot-[0-9]+\.json\Z")
 RUNNING_SERVER = "server.json"
 #: The form of the notes. A note of another form is not used.
 FORM = 1
-NOTE_KEYS = frozenset(("form", "server", "size", "checksum", "tokens", "slot", "order"))
+NOTE_NUMBERS = ("size", "checksum", "tokens", "slot")
 CHUNK, LARGEST_NOTE = 1 << 20, 1 << 20
 #: Bytes that stay free on the disk for other programs.
 ROOM_FOR_OTHERS = 1 << 30
 #: Seconds within which a server lists its slots, which it does between two batches.
 LIST_SECONDS = 20.0
+
+
+class Slot:
+    """A slot as the server describes it; ``tokens`` is None where the server does not say how many it has.
+
+    ``last_task`` is the number of its last request, -1 for a slot without one, whose prompt may have been restored.
+    """
+
+    __slots__ = ("context", "is_processing", "last_task", "number", "tokens")
+
+    def __init__(self, row: Any) -> None:
+        """ValueError for a row that describes no slot."""
+        number = parse_whole_number(row.get("id")) if isinstance(row, dict) else None
+        if number is None:
+            raise ValueError("a slot has no number")
+        self.number = number
+        self.context = parse_whole_number(row.get("n_ctx")) or 0
+        self.tokens = parse_whole_number(row.get("n_prompt_tokens"))
+        self.is_processing = bool(row.get("is_processing"))
+        task = parse_whole_number(row.get("id_task"))
+        self.last_task = -1 if task is None else task
 
 
 class Server:
@@ -65,14 +88,14 @@ class Server:
     def seconds_left(self) -> float:
         return float(max(0.0, self.end - self.clock.monotonic()))
 
-    def list_slots(self) -> list[dict[str, Any]]:
+    def list_slots(self) -> list[Slot]:
         """Return the slots in the order of their numbers; TuningError where the server does not list them."""
         limit = min(self.seconds_left(), LIST_SECONDS)
         status, text = server_http.send_get_request(self.url, "/slots", limit, self.key, is_hook=True)
         if status != 200:
             raise TuningError(f"{self.url}/slots: {text if status is None else status}.")
-        with suppress(ValueError, KeyError, TypeError):
-            return sorted(json.loads(text), key=lambda slot: int(slot["id"]))
+        with suppress(ValueError, TypeError):
+            return sorted((Slot(row) for row in parse_json(text)), key=lambda slot: slot.number)
         raise TuningError(f"{self.url}/slots does not list slots.")
 
     def save_or_restore(self, action: str, slot: int, file: str) -> Note:
@@ -99,7 +122,7 @@ def save_slots(
         if loaded is None:
             return "No prompt is saved, because it is not known which files the server has loaded."
         try:
-            slots = sorted(server.list_slots(), key=_last_task_of_slot, reverse=True)
+            slots = sorted(server.list_slots(), key=lambda slot: slot.last_task, reverse=True)
         except TuningError as error:
             return f"No prompt is saved: {error}"
         for slot in slots:
@@ -109,40 +132,34 @@ def save_slots(
                 _require_room_and_time(server, folder, slot, room, slot_bytes, saved, seconds)
                 note = _save_slot(server, folder, slot, room, loaded)
             except (TuningError, OSError) as error:
-                report(f"Slot {slot['id']} is not saved: {error}")
+                report(f"Slot {slot.number} is not saved: {error}")
                 continue
             saved += [note] if note else []
-    if not any(slot.get("is_processing") for slot in slots):
+    if not any(slot.is_processing for slot in slots):
         # The server was idle. Clients may have sent requests while it saved, and the next signal would cut them off.
         with suppress(TuningError):
             server_http.wait_until_idle(server.url, server.seconds_left(), server.key, server.clock)
     return _result_sentence(server, saved, begin, f"saved in {path}")
 
 
-def _last_task_of_slot(slot: Mapping[str, Any]) -> int:
-    """Return the number of a slot's last request; -1 for a slot without one, whose prompt may have been restored."""
-    return int(slot.get("id_task", -1))
-
-
 def _require_room_and_time(
     server: Server,
     folder: OpenFolder,
-    slot: Mapping[str, Any],
+    slot: Slot,
     room: int,
     slot_bytes: tuple[int, int],
     saved: Sequence[Note],
     seconds: float,
 ) -> None:
     """Raise TuningError for a slot that is busy, or whose file would be too large or would take too long."""
-    if slot.get("is_processing"):
+    if slot.is_processing:
         raise TuningError("it works on a request.")
     fixed, each = slot_bytes
-    tokens = slot.get("n_prompt_tokens")
     # A server does not say how many tokens a slot has that was restored and not used since.
-    size = min(room, fixed + each * int(slot.get("n_ctx", 0))) if tokens is None else fixed + each * int(tokens)
+    size = min(room, fixed + each * slot.context) if slot.tokens is None else fixed + each * slot.tokens
     if size > room:
         raise TuningError(
-            f"its {tokens} tokens take about {format_bytes_short(size)}, and slot_files has room for "
+            f"its {slot.tokens} tokens take about {format_bytes_short(size)}, and slot_files has room for "
             f"{format_bytes_short(room)} more."
         )
     disk = os.fstatvfs(folder.descriptor)
@@ -158,13 +175,14 @@ def _require_room_and_time(
         raise TuningError(f"it would take about {needed:.0f} s, and {server.seconds_left():.0f} s are left.")
 
 
-def _save_slot(server: Server, folder: OpenFolder, slot: Mapping[str, Any], room: int, loaded: Note) -> Note | None:
+def _save_slot(server: Server, folder: OpenFolder, slot: Slot, room: int, loaded: Note) -> Note | None:
     """Have the server save a slot, and return the note of the file; None for an empty slot."""
-    number = int(slot["id"])
+    number = slot.number
     temporary = UNFINISHED.format(number)
     try:
         answer = server.save_or_restore("save", number, temporary)
-        if not answer.get("n_saved"):
+        tokens = parse_whole_number(answer.get("n_saved"))
+        if not tokens:
             return None
         size, checksum = _compute_size_and_checksum(folder, temporary)
         if size > room:
@@ -173,8 +191,8 @@ def _save_slot(server: Server, folder: OpenFolder, slot: Mapping[str, Any], room
                 "more."
             )
         note = {
-            **{"form": FORM, "server": loaded, "size": size, "checksum": checksum, "tokens": int(answer["n_saved"])},
-            **{"slot": number, "order": _last_task_of_slot(slot)},
+            **{"form": FORM, "server": loaded, "size": size, "checksum": checksum, "tokens": tokens},
+            **{"slot": number, "order": slot.last_task},
         }
         # A crash between these two steps leaves a slot file without a note, which is not restored.
         folder.rename_file(temporary, SLOT_FILE.format(number))
@@ -212,7 +230,7 @@ def restore_slots(
             _write_note(folder, RUNNING_SERVER, loaded)
             notes = _list_notes(folder)
             try:
-                slots = {int(slot["id"]): slot for slot in server.list_slots()} if notes else {}
+                slots = {slot.number: slot for slot in server.list_slots()} if notes else {}
             except TuningError as error:
                 return f"No prompt is restored: {error}"
             for number, note in notes:
@@ -226,10 +244,10 @@ def restore_slots(
 
 
 def _restore_slot(
-    server: Server, folder: OpenFolder, number: int, note: Note | None, loaded: Note, slots: dict[int, dict[str, Any]]
+    server: Server, folder: OpenFolder, number: int, note: Note | None, loaded: Note, slots: dict[int, Slot]
 ) -> Note:
     """Restore a slot file to its slot or to another, which is taken from ``slots``; TuningError where it is unfit."""
-    if note is None or note.get("form") != FORM or not note.keys() >= NOTE_KEYS:
+    if note is None or note.get("form") != FORM or not _has_values_of_note(note):
         raise TuningError("its note is damaged, or of another version of sovereign.epyc.")
     if note["server"] != loaded:
         raise TuningError(f"it was saved by a server with {_difference_of_servers(note['server'], loaded)}.")
@@ -247,15 +265,20 @@ def _restore_slot(
     return note
 
 
-def _choose_slot(number: int, tokens: int, slots: Mapping[int, Mapping[str, Any]]) -> int:
+def _has_values_of_note(note: Mapping[str, Any]) -> bool:
+    """Return whether a note has all values in their types; the user of the service can write to its folder."""
+    return isinstance(note.get("server"), dict) and all(
+        parse_whole_number(note.get(key)) is not None for key in NOTE_NUMBERS
+    )
+
+
+def _choose_slot(number: int, tokens: int, slots: Mapping[int, Slot]) -> int:
     """Return the slot for a saved prompt: the one that it was in, or else the one with the fewest tokens.
 
     A slot may already have been used since the start, by the first question of the unit itself or by a client. Such a
     slot is only taken for a longer prompt, which takes longer to read.
     """
-    lengths = {
-        other: int(slot.get("n_prompt_tokens", 0)) for other, slot in slots.items() if not slot.get("is_processing")
-    }
+    lengths = {other: slot.tokens or 0 for other, slot in slots.items() if not slot.is_processing}
     fitting = sorted((length, other) for other, length in lengths.items() if length < tokens)
     if not fitting:
         raise TuningError("no slot is left for it.")
@@ -263,7 +286,8 @@ def _choose_slot(number: int, tokens: int, slots: Mapping[int, Mapping[str, Any]
 
 
 def _difference_of_servers(saved: Mapping[str, Any], loaded: Mapping[str, Any]) -> str:
-    files, now = saved.get("files", {}), loaded["files"]
+    files, now = saved.get("files"), loaded["files"]
+    files = files if isinstance(files, dict) else {}
     changed = sorted(path for path in {*files, *now} if files.get(path) != now.get(path))
     return f"another {changed[0]}" if changed else "other options"
 
@@ -318,14 +342,19 @@ def _list_notes(folder: OpenFolder) -> list[tuple[int, Note | None]]:
     """Return number and note of each saved slot, the last used slot first; None for a damaged note."""
     names = [name for name in os.listdir(folder.descriptor) if ANY_NOTE.match(name)]
     notes = [(int(re.sub(r"[^0-9]", "", name)), _read_note(folder, name)) for name in names]
-    return sorted(notes, key=lambda row: (-row[1].get("order", -1) if row[1] else 0, row[0]))
+    return sorted(notes, key=lambda row: (-_order_of_note(row[1]), row[0]))
+
+
+def _order_of_note(note: Note | None) -> int:
+    order = note.get("order") if note else None
+    return order if isinstance(order, int) else -1
 
 
 def _read_note(folder: OpenFolder, name: str) -> Note | None:
     """Return a document of the folder; None where it is missing or damaged."""
     try:
         with open(folder.open_file(name), "rb") as file:
-            note = json.loads(file.read(LARGEST_NOTE))
+            note = parse_json(file.read(LARGEST_NOTE))
     except (OSError, ValueError):
         return None
     return note if isinstance(note, dict) else None

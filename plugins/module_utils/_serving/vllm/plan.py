@@ -15,7 +15,6 @@ import json
 import os
 
 from ..._errors import BadRequest
-from ..._io.safe_open import open_file
 from ..._notation.cpulist import format_cpulist
 from ..._notation.numbers import parse_whole_number
 from ..._notation.sizes import format_bytes_short
@@ -24,6 +23,7 @@ from ..plan import cpu_assignment
 from ..plan.instance_plan import InstancePlan, MemoryNeed, Placement
 from ..plan.placement import choose_housekeeping_cpus_for_http
 from . import probe
+from .model_config import read_model_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -141,10 +141,7 @@ def _read_config_and_model_files(options: VllmOptions) -> tuple[dict[str, Any], 
     """Return the config.json of the model, and the size and time of the last change of its files by path."""
     folder = options.model
     try:
-        with open(open_file(f"{folder}/config.json"), encoding="utf-8") as file:
-            config = json.load(file)
-        if not isinstance(config, dict):
-            raise ValueError
+        config = read_model_config(folder)
     except (OSError, ValueError):
         raise BadRequest(
             f"{folder} has no config.json: bring the folder of a model as a hub has it, with config.json, its "

@@ -141,6 +141,18 @@ def test_what_is_compressed_is_read(bmc: Bmc) -> None:
         assert session.fetch_resource_body(SYSTEMS[1]) == {}
 
 
+def test_a_small_body_that_becomes_a_large_one_is_not_unpacked_to_its_end(
+    bmc: Bmc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", 1 << 16)
+    packed = gzip.compress(b'{"a": "' + b"x" * (1 << 24) + b'"}')
+    assert len(packed) < 1 << 16
+    with bmc.client() as session:
+        for body in (packed, packed[:500], b"\x1f\x8bnothing", b"[" * 60_000):
+            bmc.answers[SYSTEMS] = [(200, body, {})]
+            assert session.fetch_resource_body(SYSTEMS[1]) == {}
+
+
 def test_what_is_not_there_is_none_and_what_fails_is_told(bmc: Bmc) -> None:
     with bmc.client() as session:
         assert session.fetch_resource_if_present("/nowhere") is None

@@ -262,7 +262,9 @@ def test_what_metrics_tell(metrics: str, count: int) -> None:
 
 
 def test_metrics_are_numbers_by_name() -> None:
-    text = METRICS.format(1, 2) + 'a{b="c d"} 1\na{b="e"} 0.5 1764000000\nstrange\nvalue none\n\n'
+    text = (
+        METRICS.format(1, 2) + 'a{b="c d"} 1\na{b="e"} 0.5 1764000000\nstrange\nvalue none\na NaN\na +Inf\na 1e300\n\n'
+    )
     assert server_http.parse_prometheus_metrics(text) == {
         "llamacpp:prompt_tokens_total": 21,
         "llamacpp:requests_processing": 1,

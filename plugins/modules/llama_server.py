@@ -122,6 +122,15 @@ options:
           - A file without a key is refused, because the server would need no key. The server is restarted when the file
             changes, because it reads the keys only at its start.
         type: path
+      clients:
+        description:
+          - The addresses and networks of those who use the server, such as the gateways and Prometheus. The unit then
+            exchanges packets with these, with RPC workers and with this host only, so that no request makes the server
+            call another address. Kernels without BPF for control groups do not enforce it.
+          - A server at the loopback needs none.
+        type: list
+        elements: str
+        default: []
       context:
         description:
           - The number of tokens in the context of all slots together. The default is 8192, or the product of

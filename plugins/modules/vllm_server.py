@@ -87,8 +87,8 @@ options:
         elements: str
         default: []
       clients:
-        description: With O(instances[].workers), the addresses and networks of clients, such as the gateways. The unit
-          admits connections from these clients and from the hosts of the group only.
+        description: The addresses and networks of clients, such as the gateways. The unit then exchanges packets with
+          these clients, with the hosts of the group and with this host only. O(instances[].workers) need it.
         type: list
         elements: str
         default: []

@@ -97,9 +97,10 @@ def _build_server_unit_parts(
     ]
     parts.save_seconds = slot_file_lines.compute_save_timeout(service)
     parts.last_lines = ["LimitMEMLOCK=infinity"] if service.parameters["load"] == "mlock" else []
-    if options.host in LOOPBACK:
+    clients = unit_files.list_addresses_of_clients(options)
+    if clients:
         parts.allowed_addresses = [
-            "localhost",
+            *clients,
             *(address for address, dummy in rpc_endpoints.parse_worker_endpoints(options.rpc_workers)),
         ]
     return parts

@@ -26,6 +26,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
 HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}\Z")
+#: An address or a network, as systemd reads it.
+CLIENT_PATTERN = re.compile(r"[0-9a-fA-F.:]+(?:/[0-9]{1,3})?\Z")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 UPDATE_ORDERS = ("start_first", "stop_first")
 
@@ -59,6 +61,7 @@ COMMON_FIELDS = {
     "host": Field("str", "127.0.0.1"),
     "port": Field("int", required=True, low=1024, high=65535),
     "api_key_file": Field("path"),
+    "clients": Field("list", ()),
     "cpus": Field("str"),
     "user": Field("str"),
     "extra_arguments": Field("list", ()),
@@ -120,6 +123,13 @@ class OptionTable:
             value = getattr(self, key)
             if value is not None and not pattern.match(value):
                 raise BadRequest(f"{key} is '{value}'; say {form}.")
+        for address in self.clients:
+            if not CLIENT_PATTERN.match(address):
+                raise BadRequest(
+                    f"clients has '{address}': name addresses and networks, such as 10.20.0.9 or fd00::/64."
+                )
+        if self.clients and not CLIENT_PATTERN.match(self.host) and self.host not in LOOPBACK:
+            raise BadRequest(f"host is '{self.host}': with clients, name an address, such as 10.20.0.1.")
         if self.user == "root":
             raise BadRequest("user is root; the server needs no such rights. Name a system user, or leave user out.")
 

@@ -248,6 +248,12 @@ def _validate_model_and_draft(
             "models: the servers of a router ask for no key, so that all programs of this host can use the ports of "
             "these servers on the loopback."
         )
+    if options.host not in LOOPBACK and not options.clients:
+        remarks.append(
+            f"host {options.host}: whatever this host can reach, the server can call too, as for a picture that a "
+            "request names by its address. Name in clients who uses the server, such as the gateways: the unit then "
+            "exchanges packets with nobody else."
+        )
     if options.host not in LOOPBACK and not options.api_key_file:
         remarks.append(f"host {options.host}: everyone who can reach port {options.port} can use it. Set api_key_file.")
     return remarks

@@ -72,6 +72,17 @@ class UnitParts:
         self.hardening: Sequence[str] = sandbox.HARDENING
 
 
+def list_addresses_of_clients(options: OptionTable) -> list[str] | None:
+    """Return the addresses with which the unit may exchange packets, in either direction; None for all addresses."""
+    if options.host in LOOPBACK:
+        return ["localhost"]
+    if not options.clients:
+        return None
+    # The host itself checks at the server's own address whether the server serves.
+    own = [] if options.host in LOOPBACK_BY_WILDCARD else [options.host]
+    return ["localhost", *own, *options.clients]
+
+
 def render_server_unit_by_path(
     row: EngineRow,
     service: InstancePlan,

@@ -8,12 +8,11 @@ from __future__ import annotations
 from ..._io.paths import HOST_TOOL
 from ..._notation.ip_addresses import format_endpoint
 from ..catalogue import VLLM
-from ..options.option_table import LOOPBACK
 from ..unit import hardening
 from ..unit.engine import Engine
 from ..unit.refusals import require_readable_files
 from ..unit.shared_host import read_free_memory_for_instance
-from ..unit.unit_files import LOOPBACK_BY_WILDCARD, UnitParts, render_server_unit_by_path
+from ..unit.unit_files import UnitParts, list_addresses_of_clients, render_server_unit_by_path
 from . import plan, probe
 from .options import VllmOptions
 
@@ -170,9 +169,6 @@ def _supervisor_command(options: OptionTable, member: Member) -> list[str]:
 def _allowed_addresses(options: OptionTable, member: Member | None) -> list[str] | None:
     """Return the addresses that the unit may exchange packets with; None for all."""
     if member:
-        clients = [*options.clients] if member.port is None else []
-        if clients and options.host not in LOOPBACK_BY_WILDCARD:
-            # The host checks at its own address whether the server serves.
-            clients.append(options.host)
+        clients = list_addresses_of_clients(options) or [] if member.port is None else []
         return list(dict.fromkeys(["localhost", *member.addresses, *clients]))
-    return ["localhost"] if options.host in LOOPBACK else None
+    return list_addresses_of_clients(options)

@@ -11,13 +11,11 @@ from posixpath import basename
 from ..._errors import BadRequest
 from ..._notation.ip_addresses import parse_endpoint
 from ..._notation.sizes import parse_bytes
-from ..options.option_table import COMMON_FIELDS, LOOPBACK, Field, OptionTable
+from ..options.option_table import CLIENT_PATTERN, COMMON_FIELDS, LOOPBACK, Field, OptionTable
 
 TYPE_CHECKING = False
 #: Aliases are also written to the configuration of HAProxy, which splits lines at blanks and quotes.
 ALIAS_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
-#: An address or a network, as systemd reads it.
-CLIENT_PATTERN = re.compile(r"[0-9a-fA-F.:]+(?:/[0-9]{1,3})?\Z")
 #: Folders that the hardening of units hides.
 HOME_FOLDERS = ("/root/", "/home/", "/run/user/")
 FIELDS = {
@@ -32,7 +30,6 @@ FIELDS = {
     "compile": Field("bool", False),
     # Options of an instance on several hosts.
     "workers": Field("list", ()),
-    "clients": Field("list", ()),
     "group_port": Field("int", 29501, low=1, high=65535),
 }
 #: The options of the instance that set these arguments and variables. api_key_file also keeps the key out of the list
@@ -118,13 +115,8 @@ def _require_closed_group(options: VllmOptions) -> None:
             raise BadRequest(f"workers and group_port are both {options.group_port}: take two ports.")
     if options.workers and not CLIENT_PATTERN.match(options.host):
         raise BadRequest(f"host is '{options.host}': with workers, name an address, such as 10.20.0.1.")
-    for address in options.clients:
-        if not CLIENT_PATTERN.match(address):
-            raise BadRequest(f"clients has '{address}': name addresses and networks, such as 10.20.0.9 or fd00::/64.")
     if options.workers and options.host not in LOOPBACK and not options.clients:
         raise BadRequest(
             f"the instance has workers and listens on {options.host}, and its unit lets in nobody but them: name in "
             "clients who asks it, such as the addresses of the gateways."
         )
-    if options.clients and not options.workers:
-        raise BadRequest("clients is for an instance with workers: leave it out, or name them.")

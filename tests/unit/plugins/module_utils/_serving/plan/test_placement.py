@@ -131,8 +131,11 @@ def test_remarks_on_a_seat(host: Host, models: Models) -> None:
     (remark,) = remarks_of(planned(host, models, cpus="33-40", nodes="0"))
     assert remark == "CPUs on nodes 1 read all memory from nodes 0."
     assert "CPUs 0 compute, and are housekeeping too" in planned(host, models, cpus="0-15").remarks[0]
-    assert "can use it" in planned(host, models, host="0.0.0.0").remarks[0]
-    assert remarks_of(planned(host, models, host="0.0.0.0", api_key_file="/etc/keys")) == []
+    open_to_all = {"host": "0.0.0.0"}
+    call, use = planned(host, models, **open_to_all).remarks[:2]
+    assert "the server can call too" in call and "can use it" in use
+    assert "can use it" in planned(host, models, **open_to_all, clients=["10.0.0.2"]).remarks[0]
+    assert remarks_of(planned(host, models, **open_to_all, clients=["10.0.0.2"], api_key_file="/etc/keys")) == []
 
 
 def test_without_housekeeping(models: Models) -> None:

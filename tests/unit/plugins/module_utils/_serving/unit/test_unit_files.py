@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import gguf
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
@@ -253,6 +254,17 @@ def test_how_this_host_reaches_the_server(host: str, url: str) -> None:
     text = main_unit(host=host)
     assert f"await {url} " in text
     assert lines(text, "IPAddressDeny") == (["any"] if host == "127.0.0.1" else [])
+
+
+def test_a_server_exchanges_packets_with_its_clients_only() -> None:
+    text = main_unit(host="10.1.2.3", clients=["10.0.0.2", "fd00::/64"], rpc_workers=["10.20.0.1:50052"])
+    assert lines(text, "IPAddressDeny") == ["any"]
+    assert lines(text, "IPAddressAllow") == ["localhost", "10.1.2.3", "10.0.0.2", "fd00::/64", "10.20.0.1"]
+    assert lines(main_unit(host="0.0.0.0", clients=["10.0.0.2"]), "IPAddressAllow") == ["localhost", "10.0.0.2"]
+    with pytest.raises(BadRequest, match="clients has 'gateway'"):
+        main_unit(clients=["gateway"])
+    with pytest.raises(BadRequest, match="with clients, name an address"):
+        main_unit(host="head.example.com", clients=["10.0.0.2"])
 
 
 def test_files_on_a_hugetlbfs_are_staged() -> None:

@@ -116,7 +116,7 @@ def test_the_head_of_a_group_leads_and_answers(machine: Machine) -> None:
     assert one.after("--node-rank") == "0" and one.after("--master-addr") == "10.20.0.1"
     assert one.after("--master-port") == "29501" and "--headless" not in one.words
     assert {"VLLM_HOST_IP=10.20.0.1", "GLOO_SOCKET_IFNAME=vlan7"} <= set(one.settings("Environment"))
-    assert one.settings("IPAddressAllow") == ["localhost", "10.20.0.1", "10.20.0.2", "10.9.0.0/24", "10.9.0.1"]
+    assert one.settings("IPAddressAllow") == ["localhost", "10.20.0.1", "10.20.0.2", "10.9.0.1", "10.9.0.0/24"]
     assert one.service.details["hosts"] == 2 and " await http://10.9.0.1:8090 " in one.text
     assert (one.settings("Restart"), one.settings("StartLimitIntervalSec")) == (["always"], ["0"])
 
@@ -139,12 +139,16 @@ def test_elsewhere_only_its_room_is_kept(machine: Machine) -> None:
     assert "75 GiB weights and 40 GiB KV cache" in refused(machine, {**GROUP, "kv_cache": "40GiB"})
 
 
+def test_the_clients_of_an_instance_without_workers(machine: Machine) -> None:
+    (one,) = machine.plan({"host": "0.0.0.0", "clients": ["10.9.0.1", "fd00::/64"]})
+    assert one.settings("IPAddressAllow") == ["localhost", "10.9.0.1", "fd00::/64"]
+
+
 def test_groups_that_are_refused(machine: Machine) -> None:
     assert "has workers and listens on 10.9.0.1, and its unit lets in nobody" in refused(
         machine, {**GROUP, "host": "10.9.0.1"}
     )
-    assert "clients is for an instance with workers" in refused(machine, {"clients": ["10.9.0.1"]})
-    assert "with workers, name an address" in refused(
+    assert "with clients, name an address" in refused(
         machine, {**GROUP, "host": "head.example.com", "clients": ["10.9.0.1"]}
     )
     assert "clients has 'gateway'" in refused(machine, {**GROUP, "clients": ["gateway"]})

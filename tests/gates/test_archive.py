@@ -19,8 +19,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._version import VER
 from .conftest import build_archive
 
 ROOT = Path(__file__).parents[2]
-KNOWN = {"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "changelogs"}
-KNOWN |= {"docs", "extensions", "inventories", "meta", "playbooks", "plugins", "roles"}
+KNOWN = {"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "SECURITY.md"}
+KNOWN |= {"changelogs", "docs", "extensions", "inventories", "meta", "playbooks", "plugins", "roles"}
 
 
 def test_it_holds_nothing_of_the_workshop(archive: Path) -> None:

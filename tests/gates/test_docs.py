@@ -160,6 +160,13 @@ def test_the_site_builds(run: Callable[..., str]) -> None:
         assert (ROOT / "build/docs/html" / page).is_file()
 
 
+def test_each_claim_of_the_page_on_security_has_its_test(tracked: list[Path]) -> None:
+    names = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/security.md").read_text()))
+    sources = [(ROOT / path).read_text() for path in tracked if path.parts[0] == "tests" and path.suffix == ".py"]
+    missing = [name for name in sorted(names) if not any(f"def {name}(" in source for source in sources)]
+    assert (missing, len(names) >= 40) == ([], True)
+
+
 def test_each_fault_in_the_documents_has_its_test() -> None:
     rows = re.findall(r"`(test_\w+)::(test_\w+)` \|$", (ROOT / "docs/faults.md").read_text(), re.MULTILINE)
     missing = [

@@ -17,8 +17,8 @@ import hashlib
 import json
 
 from ..._errors import BadRequest
+from ..._io.foreign_json import parse_json
 from ..._io.safe_open import open_file
-from ..._notation.json_text import parse_json
 from .built_in_prompts import PROMPT_TEXTS
 
 TYPE_CHECKING = False

@@ -20,7 +20,7 @@ from contextlib import suppress
 from http.client import HTTPException
 from urllib.parse import urljoin, urlsplit
 
-from ..._notation.json_text import parse_json
+from ..._io.foreign_json import parse_json
 from . import pinned_certificate
 from .responses import BmcBusy, BmcError, RequestRefused, Response, bmc_connection_error_message
 

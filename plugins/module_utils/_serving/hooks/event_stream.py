@@ -14,7 +14,7 @@ import socket
 import time
 
 from ..._errors import TuningError
-from ..._notation.json_text import parse_json
+from ..._io.foreign_json import parse_json
 from . import server_http
 
 TYPE_CHECKING = False

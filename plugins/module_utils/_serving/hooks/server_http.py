@@ -160,7 +160,7 @@ def path_without_loading_model(path: str, model: str | None) -> str:
 
 def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, str]:
     """Return the state of each model of a router, such as "loaded"; nothing where the router does not answer."""
-    from ..._notation.json_text import parse_json
+    from ..._io.foreign_json import parse_json
 
     status, text = send_get_request(url, "/models", timeout, key, is_hook=True)
     try:
@@ -259,7 +259,7 @@ def _unloaded_model_message(url: str, models: Sequence[str], timeout: float, key
 
 
 def _has_json_status(text: str) -> bool:
-    from ..._notation.json_text import parse_json
+    from ..._io.foreign_json import parse_json
 
     try:
         data = parse_json(text)

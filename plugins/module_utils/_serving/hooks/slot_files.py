@@ -21,9 +21,9 @@ import zlib
 from contextlib import contextmanager, suppress
 
 from ..._errors import TuningError
+from ..._io.foreign_json import parse_json
 from ..._io.safe_open import open_folder
 from ..._kernel.processes import read_process_start_time
-from ..._notation.json_text import parse_json
 from ..._notation.numbers import parse_whole_number
 from ..._notation.sizes import format_bytes_short
 from . import json_request, server_http

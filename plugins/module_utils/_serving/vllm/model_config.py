@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+from ..._io.foreign_json import parse_json
 from ..._io.safe_open import open_file
-from ..._notation.json_text import parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.json_text import parse_json
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.foreign_json import parse_json
 
 
 def test_json_is_read() -> None:

@@ -185,12 +185,12 @@ def answer_and_unit_state_of_instance(question: str, options: Mapping[str, Any])
     state = command.try_command(["systemctl", "is-active", unit], PATIENCE * 3).out.strip()
     if state not in SERVES:
         return (f"stopped # {unit} is {state}" if state else ""), state
-    share, reason = share_and_reason_after_last_check(options)
+    share, reason = read_share_of_requests_after_last_check(options)
     line = "stopped" if share == OUT else f"up {share}"
     return (f"{line} # {reason}" if reason else line), state
 
 
-def share_and_reason_after_last_check(options: Mapping[str, Any]) -> tuple[str, str]:
+def read_share_of_requests_after_last_check(options: Mapping[str, Any]) -> tuple[str, str]:
     """Return the share of requests after the last check of this host, and the reason where it is not the full one."""
     path = options["textfile"]
     if not path:

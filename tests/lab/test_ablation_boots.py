@@ -67,7 +67,9 @@ def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path)
     assert len(boots) == sum(len(one["arms"]) for one in rows) >= 5 * 4
     (verdict,) = Judgement(document).verdicts
     assert verdict.word in ("pays", "undecided"), play.output
-    assert verdict.primary is not None and (verdict.primary.interval is None or verdict.primary.interval.mean > 0.1)
+    assert verdict.deciding_comparison is not None and (
+        verdict.deciding_comparison.interval is None or verdict.deciding_comparison.interval.mean > 0.1
+    )
     # The kernel that runs is the tuned one, and the next one will be.
     assert host.run(f"cat {ISOLATED}").strip() == "12-15"
     assert host.run("sovereign-epyc check").endswith(" 0 not as configured\n")

@@ -91,9 +91,9 @@ def run_ablation(
     name = select_instance_and_plan(request.instance, host.fs.root)[0]
     with progress.hold_run_lock(f"the ablation of {name}"):
         target = find_llama_instance(host, request.instance, request.answer_timeout, clock)
-        settings, untested = _list_removable_and_untested(host, target, options)
+        settings, untested = _list_removable_settings_and_untested_reasons(host, target, options)
         variants = plan_variants(host, target, options.arms, options.instance_options, options.intent)
-        options.objectives.measure_enough_streams(request, target.slots)
+        options.objectives.set_streams_to_slots_for_throughput(request, target.slots)
         plan = {"untested": untested, "budget_s": 60 * options.minutes, **options.objectives.to_plan()}
         arms = _build_arms_of_run(settings, variants.arms)
         run = Run(host, target, request, arms, options.seed, **plan)
@@ -116,7 +116,7 @@ def run_ablation(
 def describe_planned_ablation(host: Host, request: MeasuringRequest, options: AblationRequest) -> tuple[str, str]:
     """Return the name of the instance, and sentences on what would be measured; raises as run_ablation."""
     target = find_llama_instance(host, request.instance, request.answer_timeout)
-    settings, untested = _list_removable_and_untested(host, target, options)
+    settings, untested = _list_removable_settings_and_untested_reasons(host, target, options)
     variants = plan_variants(host, target, options.arms, options.instance_options, options.intent)
     parts = []
     for setting_class in schedule.REPETITIONS:
@@ -129,7 +129,7 @@ def describe_planned_ablation(host: Host, request: MeasuringRequest, options: Ab
     text = f"{target.name} would be measured {without}, and started anew again and again; {'; '.join(parts)}"
     if untested:
         text += f". Not tested: {', '.join(f'{name} ({reason})' for name, reason in sorted(untested.items()))}"
-    options.objectives.measure_enough_streams(request, target.slots)
+    options.objectives.set_streams_to_slots_for_throughput(request, target.slots)
     arms = _build_arms_of_run(settings, variants.arms)
     return target.name, f"{text}. {_describe_time(host, target, request, options, arms)}"
 
@@ -151,10 +151,10 @@ def _describe_time(
     rules = make_race_rules(plan, costs, ASSUMED_NOISE, best_passes_by_class(costs, ASSUMED_NOISE))
     time_plan = TimePlan(classes_of_questions(plan), rules, find_confirmation_class(plan))
     seconds = 60 * options.minutes
-    return time_plan.shortage_message(seconds, 0.0) or time_plan.describe(seconds, source)
+    return time_plan.shortage_message(seconds, 0.0) or time_plan.describe_settled_settings(seconds, source)
 
 
-def _list_removable_and_untested(
+def _list_removable_settings_and_untested_reasons(
     host: Host, target: MeasuredInstance, options: AblationRequest
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the removable settings and options for build_ablation_arms, and by name why others are not tested."""

@@ -86,7 +86,7 @@ class AblationRounds:
         message = time_plan.shortage_message(left, self.runner.seconds_spent())
         if message:
             raise BadRequest(message)
-        description = time_plan.describe(left)
+        description = time_plan.describe_settled_settings(left)
         self.runner.report_step(description)
         self.runner.run.document["remarks"].append(description)
         # Without time for a race no setting will be left out of kept, so that only stock and tuned are confirmed.
@@ -126,8 +126,8 @@ class AblationRounds:
     # Screening and race
 
     def _screen_and_race(self) -> None:
-        dearest = sorted(self._open_questions(), key=lambda question: -question.effect)[:1]
-        least_race_seconds = self._make_race_rules().race_seconds(dearest)
+        dearest = sorted(self._list_settings_needing_rounds(), key=lambda question: -question.effect)[:1]
+        least_race_seconds = self._make_race_rules().estimate_seconds_to_decide(dearest)
         if self._screening.can_measure_fold(self.runner.budget.free_seconds() - least_race_seconds):
             self._screening.measure_fold()
             self._update_passes()
@@ -146,16 +146,18 @@ class AblationRounds:
     def _choose_race_or_measure_fold(self) -> list[Question] | None:
         """Return the questions of the next round of the race, none for the end; None after another fold."""
         rules, seconds = self._make_race_rules(), self.runner.budget.free_seconds()
-        questions = self._open_questions()
-        race = rules.choose_race([question for question in questions if self._is_likely(question)], seconds)
+        questions = self._list_settings_needing_rounds()
+        race = rules.choose_questions_of_next_round(
+            [question for question in questions if self._has_probable_effect(question)], seconds
+        )
         if race:
             return race
-        if self._screening.can_measure_fold(min(seconds, rules.race_seconds_of_all_classes(questions))):
+        if self._screening.can_measure_fold(min(seconds, rules.estimate_seconds_to_decide_all_classes(questions))):
             self._screening.measure_fold()
             return None
-        return rules.choose_race(questions, seconds)
+        return rules.choose_questions_of_next_round(questions, seconds)
 
-    def _open_questions(self) -> list[Question]:
+    def _list_settings_needing_rounds(self) -> list[Question]:
         """Return the settings that need more rounds and whose class may have more."""
         judgement = self._judge_run()
         questions: list[Question] = []
@@ -176,16 +178,16 @@ class AblationRounds:
         screened = self._judge_run().screened.get(name)
         return screened.mean if screened else expected_effect(name)
 
-    def _is_likely(self, question: Question) -> bool:
+    def _has_probable_effect(self, question: Question) -> bool:
         """Return whether a setting probably has an effect; before a screening each setting may have one."""
         screened = self._judge_run().screened.get(question.name)
         return screened is None or abs(screened.mean) > LIKELY_SHARE * (screened.high - screened.mean)
 
     def _add_remark_on_unsettled_settings(self) -> None:
         """Add a remark where settings are not settled because the time is over."""
-        questions = self._open_questions()
+        questions = self._list_settings_needing_rounds()
         rules = self._make_race_rules()
-        missing = rules.race_seconds_of_all_classes(questions) - self.runner.budget.free_seconds()
+        missing = rules.estimate_seconds_to_decide_all_classes(questions) - self.runner.budget.free_seconds()
         if questions and missing > 0:
             names = [question.name for question in questions]
             self.runner.run.document["shortages"].append(unsettled_settings_message(names, missing))
@@ -238,9 +240,11 @@ class AblationRounds:
         if not any(sample["arm"] == name for sample in samples):
             return
         if drafted[name]:
-            self.runner.reject(speculation, f"{drafted[name]} tokens were guessed without it")
+            self.runner.record_rejection_reason(speculation, f"{drafted[name]} tokens were guessed without it")
         elif not drafted[schedule.TUNED]:
-            self.runner.reject(speculation, "nothing is guessed with it in these prompts, so nothing is left out")
+            self.runner.record_rejection_reason(
+                speculation, "nothing is guessed with it in these prompts, so nothing is left out"
+            )
 
 
 def classes_of_questions(plan: Mapping[str, Any]) -> dict[str, str]:

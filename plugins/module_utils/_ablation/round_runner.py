@@ -128,7 +128,7 @@ class RoundRunner:
                 subject = schedule.rejectable_setting_or_candidate(arm)
                 if not subject:
                     raise TuningError(f"{name} cannot be measured: {error}") from None
-                self.reject(subject, error_to_single_line(error))
+                self.record_rejection_reason(subject, error_to_single_line(error))
         self.run.document["samples"] += samples
         return samples
 
@@ -139,7 +139,7 @@ class RoundRunner:
         else:
             self._start_instance(arm)
 
-    def reject(self, subject: str, reason: str) -> None:
+    def record_rejection_reason(self, subject: str, reason: str) -> None:
         """Record why a setting or a candidate cannot be measured; an earlier reason is not replaced."""
         self.plan["rejected"].setdefault(subject, reason)
 

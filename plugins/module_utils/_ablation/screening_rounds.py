@@ -111,7 +111,7 @@ class ScreeningRounds:
             except RestoreFailed:
                 raise
             except TuningError as error:
-                runner.reject(name, error_to_single_line(error))
+                runner.record_rejection_reason(name, error_to_single_line(error))
 
     def _too_many_arms_rejected(self) -> bool:
         plan = self._runner.plan

@@ -74,7 +74,9 @@ def plan_variants(
             raise BadRequest(f"arms: {label} cannot be planned, and nothing was stopped: {error}") from None
         name = request.get(NAME) or _describe_variant(options, service, candidates)
         recorded = {key: str(value).lower() if isinstance(value, bool) else value for key, value in options.items()}
-        arm = schedule.build_variant_arm(_make_distinct(_to_plain_name(str(name)), variants), recorded)
+        arm = schedule.build_variant_arm(
+            _make_variant_name_distinct(_replace_characters_invalid_in_arm_name(str(name)), variants), recorded
+        )
         variants.arms.append(arm)
         variants.by_arm[arm["name"]] = variant
     return variants
@@ -116,13 +118,13 @@ def _folder_of_program(path: str) -> str:
     return os.path.basename(os.path.dirname(folder) if os.path.basename(folder) == "bin" else folder) or path
 
 
-def _to_plain_name(name: str) -> str:
+def _replace_characters_invalid_in_arm_name(name: str) -> str:
     """Return a name as plain characters, as the document of a run requires."""
     plain = "".join(char if PLAIN_NAME.fullmatch(f"a{char}") else "-" for char in name).strip(" -")
     return plain[:LONGEST_NAME].strip() or "other"
 
 
-def _make_distinct(name: str, variants: Variants) -> str:
+def _make_variant_name_distinct(name: str, variants: Variants) -> str:
     taken = {arm["name"][len(schedule.VARIANT) :] for arm in variants.arms}
     number = 2
     distinct = name

@@ -62,7 +62,7 @@ def _run_rounds(
     host: Host, request: MeasuringRequest, report_step: Callable[[str], None], clock: Any
 ) -> tuple[str, dict[str, Any]]:
     target = find_instance_of_any_engine(host, request.instance, request.answer_timeout, clock)
-    request.leave_out_unsupported(target.server.api)
+    request.remove_measurements_unsupported_by_api(target.server.api)
     meter = Meter(host, target, request, clock)
     run = Run(host, target, request, schedule.build_benchmark_arms(), slo=request.slo)
     run.leave_cpus_and_measure_bandwidth(report_step)
@@ -70,7 +70,7 @@ def _run_rounds(
     run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability(report_step)])
     times = token_times_of_answers(meter.warm_up_answers)
     round_clock = RoundClock(list_request_seconds(times, request, meter.streams), clock)
-    report_step(_describe_duration(request, round_clock.requests, round_clock.round_seconds, times))
+    report_step(_describe_duration(request, round_clock.requests_per_round, round_clock.round_seconds, times))
     order = run.document["plan"]["order"]
     counting = 0
     try:
@@ -107,8 +107,8 @@ def _answer_reporter(
     def report_answer(answer: Answer) -> None:
         answered, left = round_clock.add_answer(later_rounds)
         report_step(
-            f"{place}; answer {answered} of {round_clock.requests}: {answer.tokens_per_second:.1f} tokens per second; "
-            f"about {format_seconds(left)} left"
+            f"{place}; answer {answered} of {round_clock.requests_per_round}: "
+            f"{answer.tokens_per_second:.1f} tokens per second; about {format_seconds(left)} left"
         )
 
     return report_answer
@@ -144,7 +144,7 @@ def _save_memory_time_shares_for_metrics(document: dict[str, Any]) -> None:
 def describe_planned_benchmark(host: Host, request: MeasuringRequest) -> tuple[str, str]:
     """Return the name of the instance, and a sentence on what would be measured; raises as run_benchmark."""
     target = find_instance_of_any_engine(host, request.instance, request.answer_timeout)
-    request.leave_out_unsupported(target.server.api)
+    request.remove_measurements_unsupported_by_api(target.server.api)
     streams = " and ".join(str(count) for count in [1, *parallel_stream_counts(target, request)])
     kinds = ", ".join(f"{len(prompts)} of {kind}" for kind, prompts in request.prompts.items())
     return target.name, (

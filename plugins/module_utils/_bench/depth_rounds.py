@@ -41,7 +41,7 @@ def measure_depths(meter: Meter, run: Run, round_seconds: float, report_step: Ca
         return
     try:
         tokens = prefix_reuse.fetch_context_tokens(target.server, depths[-1])
-        for before, depth in _with_earlier(depths):
+        for before, depth in _pair_each_depth_with_previous(depths):
             target.server.report_answer = _answer_reporter(depth, report_step)
             seconds = estimate_depth_seconds(depth, before, run.document["samples"])
             for number in range(1, TRIES + 1):
@@ -88,7 +88,9 @@ def choose_depths(
     if request.depths is not None:
         return fitting, remarks
     affordable = DEFAULT_SHARE * request.rounds * round_seconds
-    seconds = [estimate_depth_seconds(depth, before, samples) for before, depth in _with_earlier(fitting)]
+    seconds = [
+        estimate_depth_seconds(depth, before, samples) for before, depth in _pair_each_depth_with_previous(fitting)
+    ]
     chosen = [depth for at, depth in enumerate(fitting) if sum(seconds[: at + 1]) <= affordable]
     for depth in fitting[len(chosen) :][:1]:
         duration = format_seconds(sum(seconds[len(chosen) :]))
@@ -112,7 +114,7 @@ def _is_plain_answer(sample: Sample) -> bool:
     return is_plain_sample(sample) and sample["streams"] == 1
 
 
-def _with_earlier(depths: Sequence[int]) -> list[tuple[int, int]]:
+def _pair_each_depth_with_previous(depths: Sequence[int]) -> list[tuple[int, int]]:
     """Return each depth with the depth before it, which is a part of its context."""
     return list(zip([0, *depths], depths))
 

@@ -84,7 +84,7 @@ def wait_for_idle_cpus(
     end = clock.monotonic() + wait_seconds
     while True:
         busy = count_busy_cpus(host, clock)
-        if busy <= _idle_limit(host):
+        if busy <= _max_busy_cpus_of_idle_host(host):
             return
         if clock.monotonic() >= end:
             raise BadRequest(
@@ -103,7 +103,7 @@ def count_busy_cpus(host: Host, clock: Any = time) -> float:
     return float(sum(after[cpu][0] - before[cpu][0] for cpu in before if cpu in after) / seconds)
 
 
-def _idle_limit(host: Host) -> float:
+def _max_busy_cpus_of_idle_host(host: Host) -> float:
     """Return how many CPUs may be busy on an idle host."""
     return max(IDLE_CPUS, IDLE_SHARE * len(host.topology.online))
 
@@ -116,27 +116,27 @@ def _measure_nodes(host: Host, report_step: Callable[[str], None]) -> MemorySpee
     policy = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--slice={partitions.SLICE}"] if kind else []
     members = {node.id: [cpu for cpu in cpus if cpu in node.cpus] for node in top.nodes}
     nodes = [node for node in nodes_with_channels(top) if members[node]]
-    _make_room(host, {node: members[node] for node in nodes})
+    _drop_page_cache_for_measurement(host, {node: members[node] for node in nodes})
     by_node = {}
     for node in nodes:
         report_step(f"it measures the memory of node {node}")
-        by_node[node] = _measure(top, members[node], [node], policy)
+        by_node[node] = _measure_gbps_or_raise(top, members[node], [node], policy)
     total = sum(by_node.values())
     if len(nodes) > 1:
         report_step("it measures the memory of all nodes together")
-        total = _measure(top, [cpu for node in nodes for cpu in members[node]], nodes, policy)
+        total = _measure_gbps_or_raise(top, [cpu for node in nodes for cpu in members[node]], nodes, policy)
     save_measured_speed(host, Store(host.fs.root), by_node, total)
     return load_memory_speed(host)
 
 
-def _measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str]) -> float:
+def _measure_gbps_or_raise(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str]) -> float:
     bandwidth = measure_bandwidth(top, cpus, nodes, policy)
     if not bandwidth.measured or bandwidth.gbps is None:
         raise TuningError(f"The memory bandwidth cannot be measured: {' '.join(bandwidth.reasons)}")
     return float(bandwidth.gbps)
 
 
-def _make_room(host: Host, cpus_by_node: dict[int, list[int]]) -> None:
+def _drop_page_cache_for_measurement(host: Host, cpus_by_node: dict[int, list[int]]) -> None:
     """Drop page cache where a node has too few free pages; TuningError where it would still have too few."""
     needed = {
         node: bytes_to_read_for_measurement(host.topology, cpus) + read_reserve_bytes(host.fs)
@@ -155,7 +155,9 @@ def _make_room(host: Host, cpus_by_node: dict[int, list[int]]) -> None:
 
 def are_other_instances_idle(host: Host, clock: Any = time) -> bool:
     """Return whether other instances than the one that is to be measured do no work, so that they read no memory."""
-    return len(list_installed_instances(host.fs.root)) < 2 or count_busy_cpus(host, clock) <= _idle_limit(host)
+    return len(list_installed_instances(host.fs.root)) < 2 or count_busy_cpus(
+        host, clock
+    ) <= _max_busy_cpus_of_idle_host(host)
 
 
 def store_bandwidth_of_instance(host: Host, target: MeasuredInstance, bandwidth: Bandwidth) -> None:
@@ -165,7 +167,7 @@ def store_bandwidth_of_instance(host: Host, target: MeasuredInstance, bandwidth:
     is stored where a node has too few free pages.
     """
     top = host.topology
-    if not bandwidth.measured or bandwidth.gbps is None or not _reads_whole_nodes(top, target.cpus, target.nodes):
+    if not bandwidth.measured or bandwidth.gbps is None or not _cpus_cover_nodes(top, target.cpus, target.nodes):
         return
     size = bytes_to_read_for_measurement(top, target.cpus) // len(target.nodes) + read_reserve_bytes(host.fs)
     if any(read_free_bytes(host.fs, node) < size for node in target.nodes):
@@ -177,7 +179,7 @@ def store_bandwidth_of_instance(host: Host, target: MeasuredInstance, bandwidth:
         save_measured_speed(host, Store(host.fs.root), known, sum(known.values()))
 
 
-def _reads_whole_nodes(top: Topology, cpus: Sequence[int], nodes: Sequence[int]) -> bool:
+def _cpus_cover_nodes(top: Topology, cpus: Sequence[int], nodes: Sequence[int]) -> bool:
     """Return whether some CPUs are on each CCD of some nodes, and are enough of their cores."""
     of_nodes = [cpu for node in top.nodes if node.id in nodes for cpu in node.cpus]
     members, near = set(cpus), set(of_nodes)

@@ -66,7 +66,7 @@ class GainModel:
         #: The covariance of the gains of two places before any measurement; the gain of the default is 0.
         self.covariance = functools.lru_cache(maxsize=MAX_KEPT_COVARIANCES)(self._compute_covariance)
 
-    def place(self, candidate: Candidate) -> Place:
+    def indices_of_values(self, candidate: Candidate) -> Place:
         """Return the index of the value of each option."""
         values = {**self._default, **dict(candidate)}
         return tuple(places[values[option]] for option, places in self._places.items())
@@ -104,7 +104,7 @@ class GainEstimates:
         self._mean_gains: dict[Candidate, float] = {}
         for number, levels in enumerate(rounds):
             for candidate, level in levels.items():
-                self._add_measurement(model.place(candidate), number, level - levels[DEFAULT])
+                self._add_measurement(model.indices_of_values(candidate), number, level - levels[DEFAULT])
         self._weights = dict.fromkeys(self._indices, 0.0)
         for (place, dummy), weight in zip(self._measured, self._solve_transposed(self._whitened)):
             self._weights[place] += weight
@@ -112,14 +112,14 @@ class GainEstimates:
             math.log(row[-1]) + value * value / 2 for row, value in zip(self._factor, self._whitened)
         )
 
-    def covariance(self, one: Place, other: Place) -> float:
+    def prior_covariance(self, one: Place, other: Place) -> float:
         """Return the covariance of the gains of two places before any measurement."""
         return self._variance_factor * self._model.covariance(one, other)
 
     def mean_gain(self, candidate: Candidate) -> float:
         """Return the estimated gain of a candidate."""
         if candidate not in self._mean_gains:
-            place, covariance = self._model.place(candidate), self.covariance
+            place, covariance = self._model.indices_of_values(candidate), self.prior_covariance
             self._mean_gains[candidate] = math.fsum(
                 weight * covariance(place, measured) for measured, weight in self._weights.items()
             )
@@ -139,7 +139,7 @@ class GainEstimates:
         noise = self.noise
         if gain < -LARGEST_LOSS:
             gain, noise = -LARGEST_LOSS, LARGEST_LOSS_SD
-        variance = self.covariance(place, place) + ROUND_SD**2 + noise**2
+        variance = self.prior_covariance(place, place) + ROUND_SD**2 + noise**2
         diagonal = math.sqrt(variance - sum(map(mul, row, row)))
         self._whitened.append((gain - sum(map(mul, row, self._whitened))) / diagonal)
         self._factor.append([*row, diagonal])
@@ -147,7 +147,7 @@ class GainEstimates:
         self._indices.setdefault(place, len(self._indices))
 
     def _covariance_with_measurements(self, place: Place) -> list[float]:
-        covariances = [self.covariance(place, measured) for measured in self._indices]
+        covariances = [self.prior_covariance(place, measured) for measured in self._indices]
         return [covariances[self._indices[measured]] for measured, dummy in self._measured]
 
     def _solve(self, right: Iterable[float]) -> list[float]:
@@ -175,7 +175,7 @@ class Prospects:
 
     def __init__(self, model: GainModel, estimates: GainEstimates, candidates: Sequence[Candidate]) -> None:
         self._estimates = estimates
-        self._places = [model.place(candidate) for candidate in candidates]
+        self._places = [model.indices_of_values(candidate) for candidate in candidates]
         self._whitened = [estimates.whitened_covariances(place) for place in self._places]
         self._planned: list[list[float]] = []
         self.variances = [self._remaining_covariance(at, at) for at in range(len(candidates))]
@@ -188,7 +188,7 @@ class Prospects:
             row = [value - factor * other for value, other in zip(row, planned)]
         return row
 
-    def plan_measurement(self, at: int) -> None:
+    def reduce_variances_as_by_measurement(self, at: int) -> None:
         """Make the estimates as sure as one more measurement of a candidate would; its result is not needed."""
         row = self.covariances(at)
         scale = 1 / math.sqrt(max(0.0, row[at]) + self._estimates.noise**2)
@@ -198,7 +198,7 @@ class Prospects:
 
     def _remaining_covariance(self, one: int, other: int) -> float:
         known: float = sum(map(mul, self._whitened[one], self._whitened[other]))
-        return self._estimates.covariance(self._places[one], self._places[other]) - known
+        return self._estimates.prior_covariance(self._places[one], self._places[other]) - known
 
 
 def fit_gain_estimates(model: GainModel, rounds: Sequence[Mapping[Candidate, float]]) -> GainEstimates:

@@ -94,16 +94,16 @@ class Search:
 
     def best_candidate(self) -> Candidate:
         """Return the measured candidate with the largest estimated gain, less the worth of its changes."""
-        return max(self._measured_candidates(), key=self._worth)
+        return max(self._measured_candidates(), key=self._gain_less_penalty)
 
     def surest_candidate(self) -> Candidate:
         """Return the measured candidate whose estimated gain is the largest, less its standard deviation.
 
         A candidate that was measured seldom may have the largest estimate by chance.
         """
-        leaders = self._leaders(CONSIDERED)
+        leaders = self._best_measured_candidates_and_default(CONSIDERED)
         variances = Prospects(self._model, self.estimates, leaders).variances
-        worths = [self._worth(leader) - math.sqrt(max(0.0, v)) for leader, v in zip(leaders, variances)]
+        worths = [self._gain_less_penalty(leader) - math.sqrt(max(0.0, v)) for leader, v in zip(leaders, variances)]
         return leaders[worths.index(max(worths))]
 
     def untried_values(self) -> list[tuple[str, Any]]:
@@ -121,7 +121,7 @@ class Search:
         """Return the candidate with these values of all options."""
         return tuple((option, values[option]) for option in self.space if values[option] != self.default[option])
 
-    def _worth(self, candidate: Candidate) -> float:
+    def _gain_less_penalty(self, candidate: Candidate) -> float:
         return self.estimates.mean_gain(candidate) - WORTH_A_CHANGE * len(candidate)
 
     def _measured_candidates(self) -> list[Candidate]:
@@ -139,14 +139,14 @@ class Search:
 
         A final round has only candidates that were measured before.
         """
-        pool = self._leaders(CONSIDERED) if is_final else self._list_promising_candidates()
+        pool = self._best_measured_candidates_and_default(CONSIDERED) if is_final else self._list_promising_candidates()
         prospects = Prospects(self._model, self.estimates, pool)
-        worths = [self._worth(candidate) for candidate in pool]
+        worths = [self._gain_less_penalty(candidate) for candidate in pool]
         leader = pool.index(self.best_candidate())
         picked: list[int] = []
         if pool[leader] != DEFAULT:
             picked.append(leader)
-            prospects.plan_measurement(leader)
+            prospects.reduce_variances_as_by_measurement(leader)
         known = {leader, pool.index(DEFAULT)}
         while len(picked) < count and len(known) < len(pool):
             shared = prospects.covariances(leader)
@@ -163,31 +163,33 @@ class Search:
             known.add(at)
             if self._is_possible(pool[at]):
                 picked.append(at)
-                prospects.plan_measurement(at)
+                prospects.reduce_variances_as_by_measurement(at)
             else:
                 self._rejected.add(pool[at])
         return [] if set(picked) <= {leader} else [pool[at] for at in picked]
 
     def _list_promising_candidates(self) -> list[Candidate]:
         """Return the default, the best candidate, and others that may be better, of those that may be tried."""
-        leaders = self._leaders(LEADERS)
+        leaders = self._best_measured_candidates_and_default(LEADERS)
         predicted = self._climb_predicted_gains(leaders[0])
         nearby = [neighbour for leader in [*leaders, predicted] for neighbour in self._neighbours(leader)]
         nearby += [self._draw_neighbour(self._draw_neighbour(predicted)) for dummy in range(RANDOM_PAIRS)]
         fixed = list(dict.fromkeys([DEFAULT, *leaders, predicted]))
         others = [
-            candidate for candidate in dict.fromkeys(nearby) if candidate not in fixed and self._may_try(candidate)
+            candidate
+            for candidate in dict.fromkeys(nearby)
+            if candidate not in fixed and self._has_few_enough_untried_values(candidate)
         ]
-        return [*fixed, *sorted(others, key=self._upper_estimate, reverse=True)[: CONSIDERED - len(fixed)]]
+        return [*fixed, *sorted(others, key=self._optimistic_gain, reverse=True)[: CONSIDERED - len(fixed)]]
 
-    def _leaders(self, count: int) -> list[Candidate]:
+    def _best_measured_candidates_and_default(self, count: int) -> list[Candidate]:
         """Return the default and the measured candidates of the largest worth, the best first."""
-        ranked = sorted(self._measured_candidates(), key=self._worth, reverse=True)[:count]
+        ranked = sorted(self._measured_candidates(), key=self._gain_less_penalty, reverse=True)[:count]
         return ranked if DEFAULT in ranked else [*ranked, DEFAULT]
 
-    def _upper_estimate(self, candidate: Candidate) -> float:
-        place = self._model.place(candidate)
-        return self._worth(candidate) + math.sqrt(self._model.covariance(place, place)) / 2
+    def _optimistic_gain(self, candidate: Candidate) -> float:
+        place = self._model.indices_of_values(candidate)
+        return self._gain_less_penalty(candidate) + math.sqrt(self._model.covariance(place, place)) / 2
 
     def _climb_predicted_gains(self, candidate: Candidate) -> Candidate:
         """Return the candidate of tried values that no change of one option is predicted to improve."""
@@ -197,8 +199,8 @@ class Search:
                 for near in self._neighbours(candidate)
                 if near not in self._rejected and all(pair in self._tried for pair in near)
             ]
-            best = max(neighbours, key=self._worth, default=candidate)
-            if self._worth(best) <= self._worth(candidate):
+            best = max(neighbours, key=self._gain_less_penalty, default=candidate)
+            if self._gain_less_penalty(best) <= self._gain_less_penalty(candidate):
                 return candidate
             candidate = best
 
@@ -217,7 +219,7 @@ class Search:
         option = self._random.choice(list(self.space))
         return self.make_candidate({**self.default, **dict(candidate), option: self._random.choice(self.space[option])})
 
-    def _may_try(self, candidate: Candidate) -> bool:
+    def _has_few_enough_untried_values(self, candidate: Candidate) -> bool:
         """Return whether a candidate has at most one untried value; one that was rejected before is tried alone."""
         if candidate in self._rejected:
             return False

@@ -23,7 +23,7 @@ from .._bench.load.objective_names import LATENCY
 from .._bench.planning.expected_costs import find_expected_costs
 from .._bench.planning.objectives import RequestedObjectives
 from .._bench.planning.precision import ASSUMED_NOISE, best_passes_per_start
-from .._bench.planning.time_plan import NOT_ENOUGH_TIME, minutes_up
+from .._bench.planning.time_plan import NOT_ENOUGH_TIME, round_up_to_minutes
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
 from .._bench.run import FOLDER, Run
@@ -113,7 +113,10 @@ def describe_planned_tuning(host: Host, request: MeasuringRequest, options: Tuni
     costs, source = expected
     needed = TuningTime(space, costs, best_passes_per_start(costs, ASSUMED_NOISE))
     seconds = 60 * options.minutes
-    return target.name, f"{text} {needed.shortage_message(seconds, 0.0) or needed.describe(seconds, source)}"
+    return (
+        target.name,
+        f"{text} {needed.shortage_message(seconds, 0.0) or needed.describe_settled_options(seconds, source)}",
+    )
 
 
 def _plan_candidates_and_search_space(
@@ -127,7 +130,7 @@ def _plan_candidates_and_search_space(
         space.remove_other_options(options.only)
     if not space.values:
         raise BadRequest(f"{target.name} has no option that may be tried.")
-    options.objectives.measure_enough_streams(request, target.slots)
+    options.objectives.set_streams_to_slots_for_throughput(request, target.slots)
     return target, candidates, space
 
 
@@ -141,7 +144,9 @@ class _TuningRounds:
         self.candidates = candidates
         self.variants = variants
         self._space = space
-        model = GainModel(space.values, space.default, space.expected_effects, ASSUMED_NOISE.value_sd())
+        model = GainModel(
+            space.values, space.default, space.expected_effects, ASSUMED_NOISE.standard_deviation_of_start_mean()
+        )
         self.search = Search(
             space.values,
             space.default,
@@ -165,7 +170,7 @@ class _TuningRounds:
         shortage = needed.shortage_message(runner.budget.seconds_left(), runner.seconds_spent())
         if shortage:
             raise BadRequest(shortage)
-        estimate = needed.describe(runner.budget.seconds_left())
+        estimate = needed.describe_settled_options(runner.budget.seconds_left())
         runner.run.document["remarks"].append(estimate)
         runner.report_step(estimate)
         best = self.search.measure_until_best_is_found()
@@ -179,7 +184,7 @@ class _TuningRounds:
 
     def _require_metric_of_objective(self) -> None:
         objective = self.runner.plan["objective"]
-        if self._metric() not in self._rounds()[-1].levels[schedule.DEFAULT]:
+        if self._metric_of_objective() not in self._rounds_of_run_document()[-1].levels[schedule.DEFAULT]:
             raise BadRequest(f"objective is {objective}, which cannot be measured on this host: choose another one.")
 
     def count_affordable_arms(self) -> float:
@@ -199,7 +204,7 @@ class _TuningRounds:
                 return None
             measured = self._measure_round(phase, list(running.values()))
             if not measured.discard_reason:
-                key = self._metric()
+                key = self._metric_of_objective()
                 return {candidate: measured.levels[name][key] for candidate, name in running.items()}
         reason = measured.discard_reason.rstrip(".")
         raise TuningError(f"{MAX_DISCARDED_IN_A_ROW} rounds in a row do not count; the last one: {reason}.")
@@ -215,23 +220,23 @@ class _TuningRounds:
         try:
             self.variants[name] = self.candidates.build_variant(arm["options"], name)
         except BadRequest as error:
-            self.runner.reject(name, error_to_single_line(error))
+            self.runner.record_rejection_reason(name, error_to_single_line(error))
             return False
         if len(candidate) > 1:
-            rate = mean_default_rate(self._rounds(), self._metric()) or 0.0
+            rate = mean_default_rate(self._rounds_of_run_document(), self._metric_of_objective()) or 0.0
             plan["predicted"][name] = rate * math.exp(self.search.estimates.mean_gain(candidate))
         return True
 
     def _measure_round(self, phase: str, names: Sequence[str]) -> measured_rounds.Round:
         self.runner.measure_round(schedule.RESTART, phase, names)
         self.runner.run.save()
-        return self._rounds()[-1]
+        return self._rounds_of_run_document()[-1]
 
-    def _rounds(self) -> list[measured_rounds.Round]:
+    def _rounds_of_run_document(self) -> list[measured_rounds.Round]:
         return measured_rounds.rounds_of_document(self.runner.run.document)
 
-    def _metric(self) -> Key:
-        return metric_of_tuning(self.runner.plan["objective"], self._rounds())
+    def _metric_of_objective(self) -> Key:
+        return metric_of_tuning(self.runner.plan["objective"], self._rounds_of_run_document())
 
     def _confirm_best_candidate(self, best: str) -> None:
         """Compare the best candidate with the default and its twin in new rounds, until the gain has a verdict."""
@@ -246,7 +251,7 @@ class _TuningRounds:
             if counting >= schedule.CONFIRMATION_ROUNDS and TuningResult(self.runner.run.document).is_gain_decided:
                 return
         missing = max(1, schedule.CONFIRMATION_ROUNDS - counting)
-        minutes = minutes_up(missing * self.runner.round_seconds(schedule.RESTART, len(names)))
+        minutes = round_up_to_minutes(missing * self.runner.round_seconds(schedule.RESTART, len(names)))
         self.runner.run.document["shortages"].append(
             f"{NOT_ENOUGH_TIME} for the confirmation: {counting} rounds count, and the gain is not proven yet. About "
             f"{minutes} more minutes would do."

@@ -9,7 +9,7 @@ The time is divided backwards: the confirmation has its share first, and the sea
 from __future__ import annotations
 
 from .._bench.planning.budget import RESERVE_FACTOR, format_seconds
-from .._bench.planning.time_plan import NOT_ENOUGH_TIME, minutes_up
+from .._bench.planning.time_plan import NOT_ENOUGH_TIME, round_up_to_minutes
 from .._bench.rounds import schedule
 from .search import MIN_ROUND_ARMS, ROUND_ARMS
 
@@ -56,7 +56,7 @@ class TuningTime:
         count = next((count for count in counts if self.seconds_to_settle(count) <= seconds), 0)
         return list(self._counts)[:count]
 
-    def describe(self, seconds: float, source: str = "") -> str:
+    def describe_settled_options(self, seconds: float, source: str = "") -> str:
         """Return sentences on what ``seconds`` settle; ``source`` says where predicted costs are from."""
         total = len(self._counts)
         sweep, race = self._search_seconds(total)
@@ -79,8 +79,8 @@ class TuningTime:
         """Return why a run cannot confirm anything in its time, and the minutes that it needs; empty where it can."""
         if self.least_seconds() <= seconds_left:
             return ""
-        least = minutes_up(seconds_spent + max(self.seconds_to_settle(1), self.least_seconds()))
-        all_options = minutes_up(seconds_spent + self.seconds_to_settle(len(self._counts)))
+        least = round_up_to_minutes(seconds_spent + max(self.seconds_to_settle(1), self.least_seconds()))
+        all_options = round_up_to_minutes(seconds_spent + self.seconds_to_settle(len(self._counts)))
         text = (
             f"{NOT_ENOUGH_TIME}: a start takes {format_seconds(self._costs.start_s)} and a pass "
             f"{format_seconds(self._costs.pass_s)}, so that the confirmation of a gain alone, "
@@ -96,7 +96,7 @@ class TuningTime:
         for option, value in untried:
             by_option.setdefault(option, []).append(str(value))
         texts = [f"{option} {', '.join(values)}" for option, values in by_option.items()]
-        needed = minutes_up(self.seconds_to_settle(len(self._counts)))
+        needed = round_up_to_minutes(self.seconds_to_settle(len(self._counts)))
         return f"{NOT_ENOUGH_TIME} for {'; '.join(texts)}: {needed} minutes would probably settle all options."
 
     def _search_seconds(self, options: int) -> tuple[float, float]:

@@ -106,10 +106,10 @@ def _arm_label(arm: str) -> dict[str, str]:
 
 def _ratios_over_stock_or_default(run: ShownRun) -> Iterator[tuple[dict[str, str], float]]:
     for verdict in run.judgement.verdicts if run.judgement else ():
-        if verdict.primary and verdict.primary.interval:
+        if verdict.deciding_comparison and verdict.deciding_comparison.interval:
             yield (
                 {"setting": verdict.knob, "verdict": verdict.word},
-                _round_to_six_digits(math.exp(verdict.primary.interval.mean)),
+                _round_to_six_digits(math.exp(verdict.deciding_comparison.interval.mean)),
             )
     gain = run.tuning.gain if run.tuning else None
     if run.tuning and gain and gain.interval:

@@ -38,7 +38,7 @@ def streams_charts(run: ShownRun) -> Iterator[Html]:
         ]
         curves[arm] = [(streams, rate) for streams, rate in rates if rate is not None]
     labels = [(float(streams), str(streams)) for streams in run.stream_counts()]
-    yield draw.svg_legend(run.arm_meanings(arms))
+    yield draw.svg_legend(run.describe_configuration_of_arms(arms))
     yield curve_chart("Tokens per second by the number of streams", curves, labels, "streams")
 
 

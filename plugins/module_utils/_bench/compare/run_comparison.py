@@ -143,16 +143,16 @@ def _compare_two_runs(old: Mapping[str, Any], new: Mapping[str, Any], label: str
         other = after.get(name)
         if other is None:
             continue
-        ratio = other.middle / figure.middle
+        ratio = other.median_over_rounds / figure.median_over_rounds
         ratio = ratio if figure.larger_is_better else 1 / ratio
-        word = _word_of_unpaired_figures(figure, other, ratio) if same_prompts else OTHER_PROMPTS
+        word = _judge_ratio_of_unpaired_figures(figure, other, ratio) if same_prompts else OTHER_PROMPTS
         row = ComparedFigure(name, label, figure.unit, ratio, word)
-        row.old, row.new = figure.middle, other.middle
+        row.old, row.new = figure.median_over_rounds, other.median_over_rounds
         rows.append(row)
     return rows
 
 
-def _word_of_unpaired_figures(old: Figure, new: Figure, ratio: float) -> str:
+def _judge_ratio_of_unpaired_figures(old: Figure, new: Figure, ratio: float) -> str:
     if min(len(old.values), len(new.values)) < LEAST_ROUNDS:
         return TOO_FEW_ROUNDS
     worse, better = (old, new) if (ratio > 1) == old.larger_is_better else (new, old)

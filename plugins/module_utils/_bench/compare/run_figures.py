@@ -37,7 +37,7 @@ class Figure:
         self.values = [value for value in values if value is not None]
 
     @property
-    def middle(self) -> float:
+    def median_over_rounds(self) -> float:
         """The median over the rounds."""
         return median(self.values)
 
@@ -106,8 +106,8 @@ def _figures_of_samples(by_round: Sequence[Samples]) -> list[Figure]:
         def is_at_depth(sample: Mapping[str, Any], depth: int = depth) -> bool:
             return bool(sample["depth"] == depth and sample["turn"] == 1 and sample["streams"] == 1)
 
-        figures.append(figure(f"decode, depth {depth}", RATE, is_at_depth, _rate_of("predicted")))
-        figures.append(figure(f"prefill, depth {depth}", RATE, is_at_depth, _rate_of("prompt")))
+        figures.append(figure(f"decode, depth {depth}", RATE, is_at_depth, _make_token_rate_function("predicted")))
+        figures.append(figure(f"prefill, depth {depth}", RATE, is_at_depth, _make_token_rate_function("prompt")))
     for rate in sorted({sample["rate"] for sample in all_samples if sample["rate"] is not None}):
 
         def has_rate(sample: Mapping[str, Any], rate: float = rate) -> bool:
@@ -122,7 +122,7 @@ def _median_first_ms(samples: Samples) -> float | None:
     return median(times) if times else None
 
 
-def _rate_of(what: str) -> Callable[[Samples], float | None]:
+def _make_token_rate_function(what: str) -> Callable[[Samples], float | None]:
     """Return a function from samples to the tokens per second of prompts or of predicted tokens."""
 
     def compute_rate(samples: Samples) -> float | None:

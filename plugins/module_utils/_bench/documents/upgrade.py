@@ -42,22 +42,22 @@ NEW_SINCE_2_0: dict[str, Any] = {"shortages": [], "predictions": []}
 NEW_IN_DOCUMENT: dict[str, Any] = {"minor": MINOR, "collection": None, **NEW_SINCE_2_0}
 
 
-def _drop_keys(shape: Mapping[Any, Any], *names: str) -> dict[Any, Any]:
+def _copy_without_keys(shape: Mapping[Any, Any], *names: str) -> dict[Any, Any]:
     return {key: value for key, value in shape.items() if key not in names}
 
 
 #: The schema of a document of schema 1.
 SHAPE_1 = {
-    **_drop_keys(DOCUMENT_SHAPE, *NEW_IN_DOCUMENT),
-    "fingerprint": _drop_keys(FINGERPRINT, *NEW_IN_FINGERPRINT),
-    "plan": {**_drop_keys(PLAN, *NEW_IN_PLAN), "arms": [_drop_keys(ARM, "removed")]},
-    "steps": [_drop_keys(STEP, *NEW_IN_STEP)],
+    **_copy_without_keys(DOCUMENT_SHAPE, *NEW_IN_DOCUMENT),
+    "fingerprint": _copy_without_keys(FINGERPRINT, *NEW_IN_FINGERPRINT),
+    "plan": {**_copy_without_keys(PLAN, *NEW_IN_PLAN), "arms": [_copy_without_keys(ARM, "removed")]},
+    "steps": [_copy_without_keys(STEP, *NEW_IN_STEP)],
     "samples": [
         {
-            **_drop_keys(SAMPLE, *NEW_IN_SAMPLE, *COMPUTED_IN_SAMPLE),
+            **_copy_without_keys(SAMPLE, *NEW_IN_SAMPLE, *COMPUTED_IN_SAMPLE),
             "predicted_n": SAMPLE["output_n"],
             "predicted_ms": SAMPLE["output_ms"],
-            "witness": _drop_keys(WITNESS, *NEW_IN_WITNESS),
+            "witness": _copy_without_keys(WITNESS, *NEW_IN_WITNESS),
         }
     ],
 }
@@ -106,7 +106,7 @@ def _upgrade_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
         "ttfts_ms": [],
         "output_n": sample["predicted_n"],
         "output_ms": sample["predicted_ms"],
-        "witness": _drop_keys({**NEW_IN_WITNESS, **sample["witness"]}, *REMOVED_FROM_WITNESS),
+        "witness": _copy_without_keys({**NEW_IN_WITNESS, **sample["witness"]}, *REMOVED_FROM_WITNESS),
     }
     if sample["streams"] > 1:
         upgraded.update(predicted_n=None, predicted_ms=None)

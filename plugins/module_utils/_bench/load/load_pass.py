@@ -57,7 +57,7 @@ class LoadPass:
         """Send the first prompt of each kind after a context that the server takes from its prefix cache."""
         prompts = [prompts[0] for prompts in self._request.prompts.values()]
         reading, *answers = prefix_reuse.fetch_answers_at_depth(self._server, prompts, context)
-        self._count_tokens([reading])
+        self._add_to_token_totals([reading])
         for answer in answers:
             self._add_answer(answer, depth=len(context))
 
@@ -68,12 +68,12 @@ class LoadPass:
         return [build(place, witness, discard_reason, self._request.slo) for build in self._sample_builders]
 
     def _add_answer(self, answer: Answer, **fields: Any) -> None:
-        self._count_tokens([answer])
+        self._add_to_token_totals([answer])
         self._sample_builders.append(partial(build_one_stream_sample, answer, **fields))
 
     def _send_in_parallel(self, prompts: Sequence[Any], streams: int) -> None:
         by_stream = closed_loop.fetch_answers_in_parallel(self._server, prompts, streams)
-        self._count_tokens(answer for answers in by_stream for answer in answers)
+        self._add_to_token_totals(answer for answers in by_stream for answer in answers)
         try:
             self._sample_builders.append(closed_loop.BusyWindow(by_stream).to_sample)
         except TuningError as error:
@@ -81,13 +81,13 @@ class LoadPass:
 
     def _send_at_rate(self, rate: float, seed: str) -> None:
         planned, answers = open_loop.fetch_answers_at_rate(self._server, self._request.all_prompts, rate, seed)
-        self._count_tokens(answers)
+        self._add_to_token_totals(answers)
         try:
             self._sample_builders.append(open_loop.Arrivals(rate, planned, answers).to_sample)
         except TuningError as error:
             self.reasons.append(str(error))
 
-    def _count_tokens(self, answers: Iterable[Answer]) -> None:
+    def _add_to_token_totals(self, answers: Iterable[Answer]) -> None:
         read, generated = closed_loop.count_prompt_and_output_tokens(answers)
         self.read += read
         self.generated += generated

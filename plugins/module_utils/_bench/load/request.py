@@ -114,7 +114,7 @@ class MeasuringRequest:
                 raise BadRequest("slo needs both first_ms and per_token_ms, in milliseconds.")
             self.slo = {name: limit for name, limit in limits.items() if limit is not None}
 
-    def leave_out_unsupported(self, api: Api) -> None:
+    def remove_measurements_unsupported_by_api(self, api: Api) -> None:
         """Leave out what cannot be measured by the completion API of a server."""
         if not api.can_reuse_prefix:
             self.second_turn, self.depths = False, []

@@ -89,9 +89,9 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
     model = gguf_model.read_model(file)
     drafting = target.process_argument_value("--model-draft", "-md", "--spec-draft-model")
     draft = gguf_model.read_model(drafting) if drafting else None
-    types, mla = _cache_types(target), _mla_method(target, model)
+    types, mla = _cache_types(target), _find_mla_method(target, model)
     rows = []
-    for (kind, streams, depth), alike in _samples_by_step(samples).items():
+    for (kind, streams, depth), alike in _group_samples_by_kind_streams_and_depth(samples).items():
         answers = sum(len(sample["ttfts_ms"]) or 1 for sample in alike)
         context = depth + round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in alike) / answers)
         guessed = sum(sample["drafted"] for sample in alike) / figures.count_decoding_steps(alike)
@@ -110,7 +110,7 @@ def predict_step_bytes_and_bandwidth(top: Topology, target: MeasuredInstance) ->
     model, gbps = target.read_gguf_model(), bandwidths.data_sheet_bandwidth(top, target.cpus, target.nodes).gbps
     if model is None or not gbps:
         return None
-    traffic = compute_step_traffic(model, PREDICTED_CONTEXT, _cache_types(target), mla=_mla_method(target, model))
+    traffic = compute_step_traffic(model, PREDICTED_CONTEXT, _cache_types(target), mla=_find_mla_method(target, model))
     return (traffic.total_bytes, gbps) if traffic else None
 
 
@@ -129,7 +129,7 @@ def _cache_types(target: MeasuredInstance) -> tuple[str, str]:
     )
 
 
-def _mla_method(target: MeasuredInstance, model: Model) -> int:
+def _find_mla_method(target: MeasuredInstance, model: Model) -> int:
     """Return the method by which ik_llama.cpp computes with the compressed keys of a model; 0 for another engine."""
     if not ModelLayers(model).compressed_rank or target.find_engine() != IK:
         return 0
@@ -146,7 +146,7 @@ def memory_ceilings(document: Mapping[str, Any], samples: Iterable[Sample]) -> d
     if not known:
         return {}
     bandwidth = Bandwidth((), (), known[-1]["gbps"], known[-1]["source"])
-    measured = _samples_by_step(samples)
+    measured = _group_samples_by_kind_streams_and_depth(samples)
     ceilings = {}
     for row in document["steps"]:
         key = (row["kind"], row["streams"], row["depth"])
@@ -157,7 +157,7 @@ def memory_ceilings(document: Mapping[str, Any], samples: Iterable[Sample]) -> d
     return ceilings
 
 
-def _samples_by_step(samples: Iterable[Sample]) -> dict[StepKey, list[Sample]]:
+def _group_samples_by_kind_streams_and_depth(samples: Iterable[Sample]) -> dict[StepKey, list[Sample]]:
     """Return the first turns with decoding times that were not sent at a rate, by what their steps read."""
     found: dict[StepKey, list[Sample]] = {}
     for sample in samples:

@@ -44,7 +44,7 @@ class RequestedObjectives:
                 f"smallest is {self.smallest:g}; give a share from 0.001 to 0.5, such as 0.02 for 2 percent."
             )
 
-    def measure_enough_streams(self, request: MeasuringRequest, slots: int) -> None:
+    def set_streams_to_slots_for_throughput(self, request: MeasuringRequest, slots: int) -> None:
         """Have a request measured with as many streams as slots where throughput is asked for and no streams are named.
 
         BadRequest where throughput is asked for of an instance with one slot.

@@ -31,18 +31,18 @@ class Noise:
         self.pass_sd = pass_sd
         self.start_sd = start_sd
 
-    def value_sd(self, passes: int = 1) -> float:
+    def standard_deviation_of_start_mean(self, passes: int = 1) -> float:
         """Return the standard deviation of the mean of some passes to one start."""
         return math.hypot(self.start_sd, self.pass_sd / math.sqrt(passes))
 
-    def ratio_sd(self, setting_class: str, passes: int = 1) -> float:
+    def standard_deviation_of_log_ratio(self, setting_class: str, passes: int = 1) -> float:
         """Return the standard deviation of a log ratio of two arms of a round.
 
         Arms that share a start share the chance of that start, which their ratio does not have.
         """
         if schedule.REPETITIONS[setting_class].shares_start:
             return self.pass_sd * math.sqrt(2 / passes)
-        return self.value_sd(passes) * math.sqrt(2)
+        return self.standard_deviation_of_start_mean(passes) * math.sqrt(2)
 
 
 #: The noise that a run assumes before it has measured any: that of a quiet server.

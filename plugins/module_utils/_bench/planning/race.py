@@ -47,25 +47,25 @@ class RaceRules:
         """Return the seconds of a round of a class with a number of arms."""
         return self.costs.round_seconds(setting_class, arms, self._passes[setting_class])
 
-    def rounds_left(self, question: Question) -> int:
+    def estimate_rounds_to_decide(self, question: Question) -> int:
         """Return how many more rounds probably decide a question, at least one."""
         # An effect is proven when the interval is beside 1, and its absence when the interval lies in the zone.
         half_width = max(question.effect, self._zone - question.effect, self._zone / 2)
-        sd = self._noise.ratio_sd(question.setting_class, self._passes[question.setting_class])
+        sd = self._noise.standard_deviation_of_log_ratio(question.setting_class, self._passes[question.setting_class])
         return max(1, rounds_for_half_width(half_width, sd, self._alpha) - question.rounds)
 
-    def race_seconds(self, questions: Sequence[Question]) -> float:
+    def estimate_seconds_to_decide(self, questions: Sequence[Question]) -> float:
         """Return the seconds until questions of one class are probably decided together."""
         if not questions:
             return 0.0
-        rounds = max(map(self.rounds_left, questions))
+        rounds = max(map(self.estimate_rounds_to_decide, questions))
         return rounds * self.round_seconds(questions[0].setting_class, FIXED_RACE_ARMS + len(questions))
 
-    def race_seconds_of_all_classes(self, questions: Sequence[Question]) -> float:
+    def estimate_seconds_to_decide_all_classes(self, questions: Sequence[Question]) -> float:
         """Return the seconds until questions of any classes are probably decided, each class by itself."""
-        return sum(map(self.race_seconds, _group_by_class(questions)))
+        return sum(map(self.estimate_seconds_to_decide, _group_by_class(questions)))
 
-    def choose_race(self, questions: Sequence[Question], seconds: float) -> list[Question]:
+    def choose_questions_of_next_round(self, questions: Sequence[Question], seconds: float) -> list[Question]:
         """Return the questions of the next round, which are of one class; none where no round ends in ``seconds``.
 
         A race takes the settings with the largest effects, as many as can be decided in the time. Of the races of all
@@ -75,14 +75,14 @@ class RaceRules:
         for of_class in _group_by_class(questions):
             of_class.sort(key=lambda question: -question.effect)
             counts = range(len(of_class), 0, -1)
-            count = next((count for count in counts if self.race_seconds(of_class[:count]) <= seconds), 1)
+            count = next((count for count in counts if self.estimate_seconds_to_decide(of_class[:count]) <= seconds), 1)
             race = of_class[:count]
             if self.round_seconds(race[0].setting_class, FIXED_RACE_ARMS + count) <= seconds:
                 races.append(race)
         return max(races, key=self._effect_per_second, default=[])
 
     def _effect_per_second(self, questions: Sequence[Question]) -> float:
-        return sum(question.effect for question in questions) / self.race_seconds(questions)
+        return sum(question.effect for question in questions) / self.estimate_seconds_to_decide(questions)
 
 
 def best_passes_by_class(costs: Costs, noise: Noise) -> dict[str, int]:

@@ -29,7 +29,7 @@ class RoundClock:
         self._lock = threading.Lock()
 
     @property
-    def requests(self) -> int:
+    def requests_per_round(self) -> int:
         """The number of requests of a round."""
         return len(self._expected)
 

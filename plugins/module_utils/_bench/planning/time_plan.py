@@ -79,7 +79,7 @@ class TimePlan:
     def seconds_to_settle(self, count: int) -> float:
         """Return the seconds that settle the first ``count`` settings, their confirmation included."""
         questions = self.questions[:count]
-        raced = self._rules.race_seconds_of_all_classes(questions)
+        raced = self._rules.estimate_seconds_to_decide_all_classes(questions)
         return min(raced, self.screening_and_race_seconds()) + self.confirmation_seconds()
 
     def screening_and_race_seconds(self) -> float:
@@ -92,16 +92,16 @@ class TimePlan:
         setting_class = schedule.screening_class(question.setting_class for question in screened)
         rounds = screening.count_fold_rounds(len(screened))
         fold_seconds = rounds * self._rules.round_seconds(setting_class, screening.ARMS_PER_ROUND)
-        return fold_seconds + self._rules.race_seconds_of_all_classes([*variants, *survivors])
+        return fold_seconds + self._rules.estimate_seconds_to_decide_all_classes([*variants, *survivors])
 
-    def settled_count(self, seconds: float) -> int:
+    def count_settled_settings(self, seconds: float) -> int:
         """Return how many of the settings, in their order, are probably settled in ``seconds``."""
         counts = range(len(self.questions), 0, -1)
         return next((count for count in counts if self.seconds_to_settle(count) <= seconds), 0)
 
-    def describe(self, seconds: float, source: str = "") -> str:
+    def describe_settled_settings(self, seconds: float, source: str = "") -> str:
         """Return sentences on what ``seconds`` settle; ``source`` says where predicted costs are from."""
-        count, names = self.settled_count(seconds), [question.name for question in self.questions]
+        count, names = self.count_settled_settings(seconds), [question.name for question in self.questions]
         text = f"A start takes {format_seconds(self.costs.start_s)} and a pass {format_seconds(self.costs.pass_s)}"
         text += f" ({source}). " if source else ". "
         given = format_seconds(seconds)
@@ -124,13 +124,14 @@ class TimePlan:
         return (
             f"{NOT_ENOUGH_TIME}: a start takes {format_seconds(self.costs.start_s)} and a pass "
             f"{format_seconds(self.costs.pass_s)}, so that {rounds} rounds of stock and tuned alone, without which "
-            f"nothing is confirmed, take {format_seconds(least)}. Give at least {minutes_up(seconds_spent + least)} "
-            f"minutes; {minutes_up(seconds_spent + all_seconds)} minutes probably settle all "
+            f"nothing is confirmed, take {format_seconds(least)}. Give at least "
+            f"{round_up_to_minutes(seconds_spent + least)} minutes; "
+            f"{round_up_to_minutes(seconds_spent + all_seconds)} minutes probably settle all "
             f"{len(self.questions)} settings."
         )
 
 
-def minutes_up(seconds: float) -> int:
+def round_up_to_minutes(seconds: float) -> int:
     """Return seconds as whole minutes, rounded up."""
     return math.ceil(seconds / 60)
 
@@ -138,6 +139,6 @@ def minutes_up(seconds: float) -> int:
 def unsettled_settings_message(names: Sequence[str], seconds: float) -> str:
     """Return that the run ended before some settings were settled; ``seconds`` is the missing time."""
     return (
-        f"{NOT_ENOUGH_TIME} for {', '.join(names)}: about {minutes_up(seconds)} more minutes probably settle "
+        f"{NOT_ENOUGH_TIME} for {', '.join(names)}: about {round_up_to_minutes(seconds)} more minutes probably settle "
         f"{'it' if len(names) == 1 else 'them'}."
     )

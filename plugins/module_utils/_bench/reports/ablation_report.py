@@ -10,7 +10,7 @@ import math
 
 from ..rounds import measured_rounds, schedule
 from ..verdicts.comparison import HURTS, MIXED, PAYS, UNDECIDED, UNTESTED, format_interval, format_metric_name
-from ..verdicts.objectives import combine_words
+from ..verdicts.objectives import combine_verdict_words
 from ..verdicts.setting_verdicts import TESTED_WORDS
 from .inventory_change import removal_arms, render_removal_diff
 from .report_model import NOTE, NUMBER, PLOT, Cell, Change, Column, Section, Step, Table
@@ -64,7 +64,7 @@ def ablation_sections(run: ShownRun, judgement: Judgement) -> Iterator[Section]:
     yield from _confirmation_section(judgement)
 
 
-def propose_change(run: ShownRun, judgement: Judgement) -> Change | None:
+def propose_inventory_change(run: ShownRun, judgement: Judgement) -> Change | None:
     """Return what to change in the inventory; None where the run proves nothing."""
     if judgement.faults or not judgement.confirmation.confirmed:
         return None
@@ -83,7 +83,7 @@ def propose_change(run: ShownRun, judgement: Judgement) -> Change | None:
     )
 
 
-def ablation_steps(run: ShownRun, judgement: Judgement) -> Iterator[Step]:
+def list_next_steps_of_ablation(run: ShownRun, judgement: Judgement) -> Iterator[Step]:
     """Yield what to do after the run: repair it, decide what is open, or measure again after a change."""
     if judgement.faults:
         yield Step("Repair what the first lines name, and measure again.")
@@ -132,23 +132,25 @@ def _verdict_row(verdict: Verdict, other_objectives: list[str], has_faults: bool
         *_deciding_cells(verdict, unit),
         *(ratio_cell(verdict.comparisons.get(objective), has_faults) for objective in other_objectives),
         texts,
-        _reason_beside_ratios(verdict),
+        _reason_that_ratios_do_not_show(verdict),
     ]
 
 
-def _reason_beside_ratios(verdict: Verdict) -> str:
+def _reason_that_ratios_do_not_show(verdict: Verdict) -> str:
     """Return the reason of a verdict; "" where it only repeats the ratios of the row."""
     words = [comparison.word for comparison in verdict.comparisons.values()]
-    follows = verdict.word in (PAYS, HURTS, MIXED) and combine_words(words) == verdict.word
+    follows = verdict.word in (PAYS, HURTS, MIXED) and combine_verdict_words(words) == verdict.word
     return "" if follows else verdict.reason
 
 
 def _deciding_cells(verdict: Verdict, unit: str) -> list[AnyCell]:
     """Return the cells of ratio, count and plot: of the deciding objective, or as the screening estimated it."""
-    if verdict.screened and (verdict.is_settled_by_screening or not verdict.primary or not verdict.primary.interval):
+    if verdict.screened and (
+        verdict.is_settled_by_screening or not verdict.deciding_comparison or not verdict.deciding_comparison.interval
+    ):
         ratio = format_interval(verdict.screened)
         return [Cell(ratio, "", verdict.screened), "", Cell(f"{ratio}, by screening", verdict.word, verdict.screened)]
-    return _comparison_cells(verdict.primary, verdict.word, unit)
+    return _comparison_cells(verdict.deciding_comparison, verdict.word, unit)
 
 
 def _comparison_cells(comparison: Comparison | None, word: str, unit: str) -> list[AnyCell]:
@@ -163,7 +165,7 @@ def _comparison_cells(comparison: Comparison | None, word: str, unit: str) -> li
 def metrics_section(judgement: Judgement) -> Iterator[Section]:
     """Yield the effect of each setting on each metric that explains its verdict: a row for each setting."""
     by_verdict = {
-        verdict: [found for found in (*verdict.guards, *_telling_details(verdict)) if found.interval]
+        verdict: [found for found in (*verdict.guards, *_details_that_explain_verdict(verdict)) if found.interval]
         for verdict in judgement.verdicts
     }
     names = dict.fromkeys(format_metric_name(found) for comparisons in by_verdict.values() for found in comparisons)
@@ -177,7 +179,7 @@ def metrics_section(judgement: Judgement) -> Iterator[Section]:
         yield Section("metrics", "By metric", Table([Column("setting"), *map(Column, names)], rows), legend)
 
 
-def _telling_details(verdict: Verdict) -> list[Comparison]:
+def _details_that_explain_verdict(verdict: Verdict) -> list[Comparison]:
     """Return the details of a verdict; those of steps only where speculation has other tokens per step."""
     per_step = [found.interval for found in verdict.details if found.key[0] == measured_rounds.PER_STEP]
     if any(interval and interval.mean for interval in per_step):

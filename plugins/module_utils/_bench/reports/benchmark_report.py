@@ -93,7 +93,7 @@ def benchmark_headline(run: ShownRun) -> str:
     return f"decodes {rate:.1f} tokens per second; end to end {', '.join(shown)}."
 
 
-def benchmark_steps(run: ShownRun) -> Iterator[Step]:
+def list_next_steps_of_benchmark(run: ShownRun) -> Iterator[Step]:
     """Yield what to do after a benchmark."""
     if run.data["restored"] is False:
         yield Step("The settings at the end were not those of the start: run it again when nobody changes them.")

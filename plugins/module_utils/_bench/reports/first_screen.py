@@ -35,7 +35,11 @@ def list_facts(run: ShownRun) -> list[tuple[str, str]]:
     host += [f"NPS{known['nps']}" if known.get("nps") else "", f"Linux {known['kernel'] or 'unknown'}"]
     model = [known.get("model") or _model_file_name(known["arguments"]), known.get("quantization")]
     engine = [known.get("engine"), known["engine_build"]]
-    facts = {"host": ", ".join(_texts(host)), "model": ", ".join(_texts(model)), "engine": " ".join(_texts(engine))}
+    facts = {
+        "host": ", ".join(_nonempty_values_to_texts(host)),
+        "model": ", ".join(_nonempty_values_to_texts(model)),
+        "engine": " ".join(_nonempty_values_to_texts(engine)),
+    }
     objective = run.data["plan"].get("objective")
     if objective and run.arm != "running":
         facts["objective"] = f"{objective}: {OBJECTIVES[objective]}"
@@ -53,18 +57,20 @@ def list_figures(run: ShownRun) -> Iterator[Figure]:
         if rate is not None:
             note = f"{arm}; {other} {compared:.1f}" if compared else f"rounds from {min(rates):.1f} to {max(rates):.1f}"
             notes = [f"{metric} of {count_with_noun(streams, 'stream')}", note, mark]
-            yield Figure(label, f"{rate:.1f} tokens/s", "; ".join(_texts(notes)))
+            yield Figure(label, f"{rate:.1f} tokens/s", "; ".join(_nonempty_values_to_texts(notes)))
     samples = run.select_samples(arm, rounds, 1)
     first = percentile([sample["ttft_ms"] for sample in samples if sample["ttft_ms"] is not None], 50)
     if first is not None:
-        yield Figure("first token", f"{first:.0f} ms", "; ".join(_texts(["median of one stream", mark])))
+        yield Figure(
+            "first token", f"{first:.0f} ms", "; ".join(_nonempty_values_to_texts(["median of one stream", mark]))
+        )
     share = run.share_of_ceiling(samples)
     if share is not None:
         yield Figure("ceiling", f"{100 * share:.0f} %", "of the speed that reading the memory allows")
     watts, tokens_per_joule = run.power_and_tokens_per_joule(arm, rounds)
     if watts is not None:
         note = f"{tokens_per_joule:.3g} tokens per joule" if tokens_per_joule else ""
-        yield Figure("power", f"{watts:.0f} W", "; ".join(_texts([note, mark])))
+        yield Figure("power", f"{watts:.0f} W", "; ".join(_nonempty_values_to_texts([note, mark])))
 
 
 def _speeds_to_show(run: ShownRun) -> Iterator[tuple[str, int, str]]:
@@ -93,11 +99,11 @@ def _model_file_name(arguments: list[str]) -> str:
     return ""
 
 
-def _texts(values: Iterable[Any]) -> list[str]:
+def _nonempty_values_to_texts(values: Iterable[Any]) -> list[str]:
     return [str(value) for value in values if value]
 
 
-def unlike_remarks(remarks: Iterable[str]) -> list[str]:
+def remove_remarks_equal_except_numbers(remarks: Iterable[str]) -> list[str]:
     """Return remarks without those that differ from an earlier remark in their numbers only."""
     first: dict[str, str] = {}
     for remark in remarks:

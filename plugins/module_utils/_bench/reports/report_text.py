@@ -84,7 +84,9 @@ def _section_lines(section: Section) -> Iterator[str]:
 def _table_lines(table: Table) -> Iterator[str]:
     """Yield a table; columns that do not fit into 100 columns follow in further blocks below, each with the names."""
     positions = [
-        at for at, column in enumerate(table.columns) if column.kind != NOTE and (not at or _is_used(table, at))
+        at
+        for at, column in enumerate(table.columns)
+        if column.kind != NOTE and (not at or _column_has_content(table, at))
     ]
     widths = {at: _column_width(table, at) for at in positions}
     widths[0] = _first_column_width(table, widths)
@@ -103,7 +105,7 @@ def _table_lines(table: Table) -> Iterator[str]:
                     yield from _wrap(f"{_cell_text(row[0])}: {_cell_text(row[at])}", "  ")
 
 
-def _is_used(table: Table, at: int) -> bool:
+def _column_has_content(table: Table, at: int) -> bool:
     return table.columns[at].kind == PLOT or any(_cell_text(row[at]) for row in table.rows)
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 from .ablation_report import (
     ablation_headline,
     ablation_sections,
-    ablation_steps,
     kept_loss_alerts,
+    list_next_steps_of_ablation,
     metrics_section,
-    propose_change,
+    propose_inventory_change,
 )
-from .benchmark_report import benchmark_headline, benchmark_steps
+from .benchmark_report import benchmark_headline, list_next_steps_of_benchmark
 from .first_screen import format_provenance, list_facts, list_figures
 from .report_model import Report
 from .report_text import render_report_text
 from .shown_run import COMPARISON, ShownRun
 from .speed_sections import discarded_rounds_section, speed_sections
-from .tuning_report import propose_options, tuning_headline, tuning_sections, tuning_steps
+from .tuning_report import list_next_steps_of_tuning, propose_options, tuning_headline, tuning_sections
 from .variant_report import propose_rollout, variant_headlines, variants_section
 from .wording import join_names
 
@@ -55,10 +55,10 @@ def _build_report_of_kind(run: ShownRun) -> Report:
         report = Report(run.title, tuning_headline(run.tuning))
         report.change = propose_options(run.tuning)
         report.sections += tuning_sections(run.tuning)
-        report.steps += tuning_steps(run.tuning)
+        report.steps += list_next_steps_of_tuning(run.tuning)
     elif run.judgement is None:
         report = Report(run.title, benchmark_headline(run))
-        report.steps += benchmark_steps(run)
+        report.steps += list_next_steps_of_benchmark(run)
     elif run.kind == COMPARISON:
         headlines = [ablation_headline(run.judgement)] if run.faults else variant_headlines(run.judgement)
         report = Report(run.title, headlines[0])
@@ -69,9 +69,9 @@ def _build_report_of_kind(run: ShownRun) -> Report:
         report = Report(run.title, ablation_headline(run.judgement))
         report.alerts += kept_loss_alerts(run.judgement)
         report.more_headlines += variant_headlines(run.judgement)
-        report.change = propose_change(run, run.judgement)
+        report.change = propose_inventory_change(run, run.judgement)
         report.sections += [*variants_section(run, run.judgement), *ablation_sections(run, run.judgement)]
-        report.steps += ablation_steps(run, run.judgement)
+        report.steps += list_next_steps_of_ablation(run, run.judgement)
     return report
 
 

@@ -91,7 +91,7 @@ class ShownRun:
             return arms, rounds
         return [self.arm], [measured for measured in shown if self.arm in measured.levels]
 
-    def arm_meanings(self, names: Sequence[str]) -> dict[str, str]:
+    def describe_configuration_of_arms(self, names: Sequence[str]) -> dict[str, str]:
         """Return what the configuration of each of these arms is, "" for the only arm of a benchmark."""
         arms = {arm["name"]: arm for arm in self.data["plan"]["arms"]}
         fixed = {

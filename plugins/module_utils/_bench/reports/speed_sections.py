@@ -9,7 +9,7 @@ from ..memory import instance_memory
 from ..memory.compared_predictions import compare_predictions
 from ..rounds import measured_rounds, schedule
 from ..statistics.figures import figures_of_samples
-from .first_screen import unlike_remarks
+from .first_screen import remove_remarks_equal_except_numbers
 from .load_sections import load_sections
 from .report_model import NUMBER, TEXT, Column, Section, Table
 from .shown_run import mean_tokens_per_second
@@ -152,7 +152,13 @@ def _ceiling_section(run: ShownRun, mark: str) -> Iterator[Section]:
         headings = ("streams", "context", "ms per step", "ms of memory", "share")
         table = Table([Column("kind"), *(Column(heading, NUMBER) for heading in headings)], rows) if rows else None
         legend = "share: the part of a step that reading its bytes takes at least; 1.00 is the ceiling" if rows else ""
-        yield Section("ceiling", f"Measured over ceiling{mark}", table, legend, unlike_remarks([*problems, *remarks]))
+        yield Section(
+            "ceiling",
+            f"Measured over ceiling{mark}",
+            table,
+            legend,
+            remove_remarks_equal_except_numbers([*problems, *remarks]),
+        )
 
 
 def _ceiling_cells(ceiling: Ceiling) -> list[AnyCell]:

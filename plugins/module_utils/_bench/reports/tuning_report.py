@@ -27,14 +27,14 @@ def tuning_headline(result: TuningResult) -> str:
         return "this run is not sound and proves nothing."
     if result.best is None or result.gain is None:
         zone = f"{result.document['plan']['zone']:.0%}".replace("%", " %")
-        if result.shortage:
+        if result.time_shortage_message:
             return "the default stays, and nothing is proven yet."
         return f"the default stays: nothing that was tried seems more than {zone} better."
     changed = changed_options_text(result.best, result.arms[schedule.DEFAULT]["options"])
     interval = result.gain.interval
     if result.is_gain_proven and interval:
         return f"{format_gain(interval, result.objective, 'the default')} with {changed}."
-    if result.shortage:
+    if result.time_shortage_message:
         return f"the default stays, and {changed} is not proven yet."
     reason = format_gain(interval, result.objective) if interval else "no interval yet"
     if result.lost_metrics and result.gain.word == PAYS:
@@ -59,7 +59,7 @@ def propose_options(result: TuningResult) -> Change | None:
     )
 
 
-def tuning_steps(result: TuningResult) -> Iterator[Step]:
+def list_next_steps_of_tuning(result: TuningResult) -> Iterator[Step]:
     """Yield what to do after the run."""
     if result.faults:
         yield Step("Repair what the first lines name, and measure again.")

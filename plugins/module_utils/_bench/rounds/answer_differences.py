@@ -47,7 +47,7 @@ def log_ratios_of_prompts(
     return by_kind
 
 
-def speculation_differs(rounds: Iterable[Round], arm: str, anchor: str = schedule.TUNED) -> bool:
+def speculating_arms_answers_differ(rounds: Iterable[Round], arm: str, anchor: str = schedule.TUNED) -> bool:
     """Return whether arms drafted tokens and their answers differ, in the texts or in the number of steps."""
     for measured in rounds:
         levels = measured.levels

@@ -298,7 +298,7 @@ def list_metrics(rounds: Iterable[Round]) -> list[Key]:
     return sorted({key for measured in counting for levels in measured.levels.values() for key in levels})
 
 
-def guard_metrics(rounds: Iterable[Round]) -> list[Key]:
+def list_guard_metrics(rounds: Iterable[Round]) -> list[Key]:
     """Return the sorted metrics that a gain must not worsen.
 
     These are prefill, decoding for each kind with one stream, and the end-to-end output of several streams.

@@ -41,7 +41,7 @@ def estimate_noise(rounds: Sequence[Round]) -> NoiseEstimate:
     counting = [measured for measured in rounds if not measured.discard_reason]
     pass_variance = _estimate_pass_variance(counting)
     own_starts = [measured for measured in counting if len(set(measured.starts.values())) > 1]
-    value_variance = _variance_of(spread_of_table(_decode_levels(own_starts)))
+    value_variance = _variance_if_enough_degrees(spread_of_table(_one_stream_decode_levels_by_round(own_starts)))
     if pass_variance is None or value_variance is None:
         return NoiseEstimate(None if pass_variance is None else math.sqrt(pass_variance), None)
     of_passes = pass_variance / _mean_pass_count(own_starts)
@@ -52,12 +52,12 @@ def _estimate_pass_variance(counting: Sequence[Round]) -> float | None:
     """Return the variance of a pass: from repeated passes of an arm, and from arms that share a start."""
     repeated = spread_within_groups([levels for measured in counting for levels in measured.pass_levels.values()])
     shared = [r for r in counting if len(set(r.starts.values())) == 1 and r.phase != schedule.SCREENING]
-    of_arms = spread_of_table(_decode_levels(shared))
+    of_arms = spread_of_table(_one_stream_decode_levels_by_round(shared))
     squares = of_arms.squares * _mean_pass_count(shared)
-    return _variance_of(Spread.total([repeated, Spread(squares, of_arms.degrees)]))
+    return _variance_if_enough_degrees(Spread.sum_of_spreads([repeated, Spread(squares, of_arms.degrees)]))
 
 
-def _decode_levels(rounds: Sequence[Round]) -> list[dict[str, float]]:
+def _one_stream_decode_levels_by_round(rounds: Sequence[Round]) -> list[dict[str, float]]:
     return [
         {arm: levels[ONE_STREAM] for arm, levels in measured.levels.items() if ONE_STREAM in levels}
         for measured in rounds
@@ -70,5 +70,5 @@ def _mean_pass_count(rounds: Sequence[Round]) -> float:
     return mean(counts) if counts else 1.0
 
 
-def _variance_of(spread: Spread) -> float | None:
+def _variance_if_enough_degrees(spread: Spread) -> float | None:
     return spread.variance if spread.degrees >= LEAST_DEGREES else None

@@ -91,7 +91,7 @@ class Meter:
         ``read_settings_digest`` reads it again after the samples. The samples are discarded where both differ.
         """
         load = LoadPass(self.target.server, self.request)
-        return self._observe(
+        return self._send_load_between_host_readings(
             load,
             lambda: load.send_all_prompts(requests, self.streams, str(place["round"])),
             place,
@@ -105,9 +105,9 @@ class Meter:
         TuningError where the server does not keep the context in its prefix cache.
         """
         load = LoadPass(self.target.server, self.request)
-        return self._observe(load, lambda: load.send_at_depth(context), place)
+        return self._send_load_between_host_readings(load, lambda: load.send_at_depth(context), place)
 
-    def _observe(
+    def _send_load_between_host_readings(
         self,
         load: LoadPass,
         send: Callable[[], None],

@@ -27,7 +27,7 @@ class Spread:
         return self.squares / self.degrees if self.degrees >= 1 else None
 
     @classmethod
-    def total(cls, spreads: Iterable[Spread]) -> Spread:
+    def sum_of_spreads(cls, spreads: Iterable[Spread]) -> Spread:
         """Return the sum of spreads."""
         listed = list(spreads)
         return cls(math.fsum(one.squares for one in listed), math.fsum(one.degrees for one in listed))
@@ -40,7 +40,7 @@ def spread_within_groups(groups: Iterable[Sequence[float]]) -> Spread:
         if len(values) > 1:
             centre = mean(values)
             spreads.append(Spread(math.fsum((value - centre) ** 2 for value in values), len(values) - 1))
-    return Spread.total(spreads)
+    return Spread.sum_of_spreads(spreads)
 
 
 def spread_of_table(rows: Sequence[Mapping[str, float]]) -> Spread:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from ..rounds import measured_rounds, schedule
-from ..rounds.answer_differences import log_ratios_of_prompts, speculation_differs
+from ..rounds.answer_differences import log_ratios_of_prompts, speculating_arms_answers_differ
 from ..rounds.measured_rounds import PROMPT_METRICS
 from ..statistics.confidence_interval import Interval, confidence_interval, mean
 from ..statistics.stratified_mean import stratified_interval
@@ -116,7 +116,7 @@ def compare_anchor_with_arm(
     choice among all prompts of their kinds, and the spread of prompts counts beside that of rounds.
     """
     values = measured_rounds.log_ratios_of_counting_rounds(rounds, arm, key, anchor)
-    depends_on_prompt = key[0] in PROMPT_METRICS and speculation_differs(rounds, arm, anchor)
+    depends_on_prompt = key[0] in PROMPT_METRICS and speculating_arms_answers_differ(rounds, arm, anchor)
     by_prompt = log_ratios_of_prompts(rounds, arm, key, anchor) if depends_on_prompt else {}
     return Comparison(key, values, rule, by_prompt)
 

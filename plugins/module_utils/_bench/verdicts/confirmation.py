@@ -46,17 +46,21 @@ class Confirmation:
         self.guards_over_tuned: list[Comparison] = []
         if fresh:
             self.over_stock = self._compare_by_objective(self.winner, schedule.STOCK)
-            self.by_metric = self._race.compare_guards(self.winner, schedule.STOCK, self._metrics.values())
+            self.by_metric = self._race.compare_arms_by_guard_metrics(
+                self.winner, schedule.STOCK, self._metrics.values()
+            )
         if self.winner == schedule.KEPT:
             self.tuned_over_stock = self._compare_by_objective(schedule.TUNED, schedule.STOCK)
             self.over_tuned = self._compare_by_objective(schedule.KEPT, schedule.TUNED)
-            self.guards_over_tuned = self._race.compare_guards(schedule.KEPT, schedule.TUNED, self._metrics.values())
+            self.guards_over_tuned = self._race.compare_arms_by_guard_metrics(
+                schedule.KEPT, schedule.TUNED, self._metrics.values()
+            )
         #: The comparison that decides: by the first objective that was measured.
         self.kept_over_stock: Comparison | None = next(iter(self.over_stock.values()), None)
         self.confirmed = self.kept_over_stock is not None and self.kept_over_stock.interval is not None
 
     def _compare_by_objective(self, arm: str, other: str) -> dict[str, Comparison]:
-        return {name: self._race.compare(arm, other, key) for name, key in self._metrics.items()}
+        return {name: self._race.compare_arms_by_metric(arm, other, key) for name, key in self._metrics.items()}
 
     @property
     def losses_against_tuned(self) -> list[Comparison]:

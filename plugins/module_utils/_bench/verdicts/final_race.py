@@ -34,11 +34,11 @@ class FinalRace:
         self.rounds: Sequence[Round] = [measured for measured in rounds if measured.phase == schedule.CONFIRMATION]
         self.rule = DecisionRule(plan["alpha"] / comparisons, math.log1p(plan["zone"]), schedule.CONFIRMATION_ROUNDS)
 
-    def compare(self, arm: str, other: str, key: Key) -> Comparison:
+    def compare_arms_by_metric(self, arm: str, other: str, key: Key) -> Comparison:
         """Compare an arm with another one; a log ratio above 0 means that the first is better."""
         return compare_anchor_with_arm(self.rounds, other, key, self.rule, arm)
 
-    def compare_guards(self, arm: str, other: str, judged: Iterable[Key] = ()) -> list[Comparison]:
+    def compare_arms_by_guard_metrics(self, arm: str, other: str, judged: Iterable[Key] = ()) -> list[Comparison]:
         """Compare an arm with another one by the guard metrics that are not ``judged`` already."""
-        keys = [key for key in measured_rounds.guard_metrics(self.rounds) if key not in set(judged)]
-        return [self.compare(arm, other, key) for key in keys]
+        keys = [key for key in measured_rounds.list_guard_metrics(self.rounds) if key not in set(judged)]
+        return [self.compare_arms_by_metric(arm, other, key) for key in keys]

@@ -56,17 +56,17 @@ def compare_objectives(
     }
 
 
-def compare_guards(
+def compare_guard_metrics(
     rounds: Sequence[Round], arm: str, plan: Mapping[str, Any], rule: DecisionRule, anchor: str
 ) -> list[Comparison]:
     """Compare an anchor with an arm by the metrics that get no verdict of their own."""
     metrics = find_metrics_of_objectives(rounds)
     judged = {metrics.get(objective) for objective in order_objectives(plan)}
-    keys = [key for key in measured_rounds.guard_metrics(rounds) if key not in judged]
+    keys = [key for key in measured_rounds.list_guard_metrics(rounds) if key not in judged]
     return [compare_anchor_with_arm(rounds, arm, key, rule, anchor) for key in keys]
 
 
-def combine_words(words: Sequence[str], guard_words: Sequence[str] = ()) -> str:
+def combine_verdict_words(words: Sequence[str], guard_words: Sequence[str] = ()) -> str:
     """Return the word for all objectives from the word for each, of which the deciding one is the first.
 
     A proven gain and a proven loss together are mixed. A guard alone moves nothing, because it is a part of a metric

@@ -30,7 +30,7 @@ from .comparison import (
     make_decision_rule,
 )
 from .confirmation import Confirmation
-from .objectives import combine_words, compare_guards, compare_objectives, order_objectives
+from .objectives import combine_verdict_words, compare_guard_metrics, compare_objectives, order_objectives
 from .screened_effects import estimate_screened_effects
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class Verdict:
         self.needs_rounds = False
 
     @property
-    def primary(self) -> Comparison | None:
+    def deciding_comparison(self) -> Comparison | None:
         """The comparison of the deciding objective; None before the first round."""
         return next(iter(self.comparisons.values()), None)
 
@@ -91,7 +91,7 @@ class Verdict:
         kernel is left out unless it is proven to pay somewhere.
         """
         if self.word == HURTS:
-            primary = self.primary
+            primary = self.deciding_comparison
             return primary is not None and primary.word == HURTS and not self.has_open_gain
         return self.taints and self.word in (NOTHING, UNDECIDED)
 
@@ -189,7 +189,9 @@ class Judgement:
         return sorted(
             self.verdicts,
             key=lambda verdict: (
-                -verdict.primary.interval.mean if verdict.primary and verdict.primary.interval else math.inf,
+                -verdict.deciding_comparison.interval.mean
+                if verdict.deciding_comparison and verdict.deciding_comparison.interval
+                else math.inf,
                 verdict.knob,
             ),
         )
@@ -249,7 +251,7 @@ def _judge_setting(
             f"{count} of {least} {schedule.REPETITIONS[setting_class].name}{'' if least == 1 else 's'} count"
         )
         return verdict
-    verdict.guards = compare_guards(rounds, name, plan, rule, schedule.TUNED)
+    verdict.guards = compare_guard_metrics(rounds, name, plan, rule, schedule.TUNED)
     present = measured_rounds.list_metrics(rounds)
     verdict.details = [compare_anchor_with_arm(rounds, name, key, rule) for key in DETAILS if key in present]
     verdict.differing_texts, verdict.compared_texts = count_differing_texts(rounds, name)
@@ -258,9 +260,9 @@ def _judge_setting(
         verdict.reason = f"{order_objectives(plan)[0]}, by which this run decides, was not measured"
         return verdict
     words = [found.word for found in verdict.comparisons.values()]
-    verdict.word = combine_words(words, [guard.word for guard in verdict.guards])
+    verdict.word = combine_verdict_words(words, [guard.word for guard in verdict.guards])
     verdict.needs_rounds = may_continue and _can_rounds_decide(verdict)
-    verdict.reason = _explain_word(verdict, tried)
+    verdict.reason = _reason_of_verdict_word(verdict, tried)
     return verdict
 
 
@@ -272,7 +274,7 @@ def _can_rounds_decide(verdict: Verdict) -> bool:
     return verdict.word == HURTS and verdict.has_open_gain
 
 
-def _explain_word(verdict: Verdict, tried: int) -> str:
+def _reason_of_verdict_word(verdict: Verdict, tried: int) -> str:
     """Return why a word is no plain result of the deciding objective; an empty text where it is."""
     named = [*verdict.comparisons.items(), *((format_metric_name(guard), guard) for guard in verdict.guards)]
     moved = [f"{name} {found.format_ratio()}" for name, found in named if found.word in (PAYS, HURTS)]

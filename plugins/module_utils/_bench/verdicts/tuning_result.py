@@ -71,15 +71,15 @@ class TuningResult:
         self.twins: dict[str, Comparison] = {}
         if self.best:
             name = self.best["name"]
-            self.gain = race.compare(name, schedule.DEFAULT, self.metric)
-            self.guards = race.compare_guards(name, schedule.DEFAULT, [self.metric])
-            self.twins = {schedule.RESTART: race.compare(schedule.DEFAULT, schedule.AGAIN, self.metric)}
+            self.gain = race.compare_arms_by_metric(name, schedule.DEFAULT, self.metric)
+            self.guards = race.compare_arms_by_guard_metrics(name, schedule.DEFAULT, [self.metric])
+            self.twins = {schedule.RESTART: race.compare_arms_by_metric(schedule.DEFAULT, schedule.AGAIN, self.metric)}
         self.faults = soundness.machine_faults(document, self.twins.items())
         self.faults += soundness.correlation_faults(race.rounds, schedule.CONFIRMATION, schedule.DEFAULT)
         self.lost_metrics = [guard for guard in self.guards if guard.word == HURTS]
 
     @property
-    def shortage(self) -> str:
+    def time_shortage_message(self) -> str:
         """Why the time was too short, and how many minutes would do; empty where it was long enough."""
         return next(iter(self.document["shortages"]), "")
 

@@ -25,7 +25,7 @@ from .comparison import (
     compare_anchor_with_arm,
     format_metric_name,
 )
-from .objectives import combine_words, find_metrics_of_objectives
+from .objectives import combine_verdict_words, find_metrics_of_objectives
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _judge_variant(
     verdict.objectives = list(metrics)
     verdict.comparisons = [compare_anchor_with_arm(rounds, schedule.TUNED, key, rule, name) for key in metrics.values()]
     words = [comparison.word for comparison in verdict.comparisons]
-    verdict.word = _combine_words(words)
+    verdict.word = _combine_metric_verdict_words(words)
     verdict.needs_rounds = (
         UNDECIDED in words
         and max(comparison.count for comparison in verdict.comparisons) < schedule.MAX_ROUNDS
@@ -136,7 +136,7 @@ def _judge_variant(
     return verdict
 
 
-def _combine_words(words: Sequence[str]) -> str:
+def _combine_metric_verdict_words(words: Sequence[str]) -> str:
     """Return the verdict on a variant from the words on its metrics: no metric may be open where it says "nothing"."""
-    word = combine_words(words)
+    word = combine_verdict_words(words)
     return UNDECIDED if word == NOTHING and UNDECIDED in words else word

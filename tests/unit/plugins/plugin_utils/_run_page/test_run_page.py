@@ -86,7 +86,11 @@ def test_the_page_has_the_results_of_the_engine() -> None:
     assert names == ["threads", "governor", "boost", "isolation", "tuned over itself, live"]
     for knob, word, ratio, count, dummy, reason in table[:4]:
         one = by_knob[knob]
-        found = (one.primary.format_ratio(), str(one.primary.count)) if one.primary else ("", "")
+        found = (
+            (one.deciding_comparison.format_ratio(), str(one.deciding_comparison.count))
+            if one.deciding_comparison
+            else ("", "")
+        )
         assert (word.split(" ", 1)[1], ratio, count, reason) == (one.word, *found, one.reason)
     assert sum(bool(cell) for row in rows(page, METRICS) for cell in row[1:]) == 18
     race = rows(page, CONFIRMED)

@@ -83,7 +83,7 @@ def test_the_time_that_is_left() -> None:
     """Two short requests and a long one are expected; the machine takes twice as long, and then half as long."""
     clock = Clock()
     watch = RoundClock([1.0, 1.0, 4.0], clock)
-    assert (watch.requests, watch.round_seconds) == (3, 6.0)
+    assert (watch.requests_per_round, watch.round_seconds) == (3, 6.0)
     watch.begin_round()
     clock.now += 2
     assert watch.add_answer(1) == (1, pytest.approx(2 * (5 + 6)))

@@ -60,8 +60,8 @@ def test_passes_of_a_start_follow_from_costs_and_variances(
 
 def test_more_passes_do_not_average_out_the_chance_of_a_start() -> None:
     noise = precision.Noise(0.01, 0.02)
-    assert math.isclose(noise.ratio_sd(schedule.LIVE, 4), 0.01 * math.sqrt(2 / 4))
-    assert noise.ratio_sd(schedule.RESTART, 100) > 0.02 * math.sqrt(2)
+    assert math.isclose(noise.standard_deviation_of_log_ratio(schedule.LIVE, 4), 0.01 * math.sqrt(2 / 4))
+    assert noise.standard_deviation_of_log_ratio(schedule.RESTART, 100) > 0.02 * math.sqrt(2)
 
 
 def test_larger_effects_need_fewer_rounds() -> None:

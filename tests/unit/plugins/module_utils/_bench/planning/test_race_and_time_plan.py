@@ -44,24 +44,28 @@ SMALL = Question("boost", schedule.LIVE, 0.03)
 
 
 def test_the_race_with_the_most_effect_per_second_is_next() -> None:
-    assert names(rules().choose_race([SMALL, MIDDLE, LARGE], 1e6)) == ["speculation", "threads"]
-    assert names(rules().choose_race([SMALL], 1e6)) == ["boost"]
+    assert names(rules().choose_questions_of_next_round([SMALL, MIDDLE, LARGE], 1e6)) == ["speculation", "threads"]
+    assert names(rules().choose_questions_of_next_round([SMALL], 1e6)) == ["boost"]
     # A small effect of a setting that needs no start of its own is cheaper than one that needs many.
-    assert names(rules(start_s=900).choose_race([SMALL, Question("NUMA", schedule.RESTART, 0.03)], 1e6)) == ["boost"]
+    assert names(
+        rules(start_s=900).choose_questions_of_next_round([SMALL, Question("NUMA", schedule.RESTART, 0.03)], 1e6)
+    ) == ["boost"]
 
 
 def test_with_little_time_only_the_dearest_question_is_asked() -> None:
-    both = rules().race_seconds([LARGE, MIDDLE])
-    assert names(rules().choose_race([MIDDLE, LARGE], both - 1)) == ["speculation"]
-    assert rules().choose_race([MIDDLE, LARGE], 3 * 80 - 1) == []
-    assert rules().choose_race([], 1e6) == []
+    both = rules().estimate_seconds_to_decide([LARGE, MIDDLE])
+    assert names(rules().choose_questions_of_next_round([MIDDLE, LARGE], both - 1)) == ["speculation"]
+    assert rules().choose_questions_of_next_round([MIDDLE, LARGE], 3 * 80 - 1) == []
+    assert rules().choose_questions_of_next_round([], 1e6) == []
 
 
 def test_smaller_effects_need_more_rounds_and_earlier_rounds_count() -> None:
-    assert rules().rounds_left(MIDDLE) < rules().rounds_left(Question("x", schedule.RESTART, 0.03))
+    assert rules().estimate_rounds_to_decide(MIDDLE) < rules().estimate_rounds_to_decide(
+        Question("x", schedule.RESTART, 0.03)
+    )
     begun = Question("threads", schedule.RESTART, 0.08, rounds=5)
-    assert rules().rounds_left(begun) == rules().rounds_left(MIDDLE) - 5
-    assert rules().rounds_left(Question("threads", schedule.RESTART, 0.08, rounds=99)) == 1
+    assert rules().estimate_rounds_to_decide(begun) == rules().estimate_rounds_to_decide(MIDDLE) - 5
+    assert rules().estimate_rounds_to_decide(Question("threads", schedule.RESTART, 0.08, rounds=99)) == 1
 
 
 def plan(start_s: float = 45, pass_s: float = 35) -> TimePlan:
@@ -69,13 +73,13 @@ def plan(start_s: float = 45, pass_s: float = 35) -> TimePlan:
 
 
 def test_more_time_settles_more_settings_the_dearest_first() -> None:
-    counts = [plan().settled_count(60.0 * minutes) for minutes in (30, 100, 150, 240)]
+    counts = [plan().count_settled_settings(60.0 * minutes) for minutes in (30, 100, 150, 240)]
     assert counts == sorted(counts) and counts[0] == 0 < counts[1] < len(SETTINGS) == counts[-1]
-    said = plan().describe(100 * 60)
+    said = plan().describe_settled_settings(100 * 60)
     assert said.startswith("A start takes 45 s and a pass 35 s. 100 min probably settle speculation")
     assert "settle the rest too: " in said and said.index("speculation") < said.index("live 0")
-    assert "(as in the run of yesterday)" in plan().describe(100 * 60, "as in the run of yesterday")
-    assert "probably settle all 11 settings" in plan().describe(86400)
+    assert "(as in the run of yesterday)" in plan().describe_settled_settings(100 * 60, "as in the run of yesterday")
+    assert "probably settle all 11 settings" in plan().describe_settled_settings(86400)
 
 
 def test_a_time_that_cannot_confirm_is_refused_with_the_minutes_that_it_takes() -> None:
@@ -133,10 +137,10 @@ def test_objectives_that_are_asked_for() -> None:
 def test_throughput_is_measured_with_as_many_streams_as_slots() -> None:
     asked = RequestedObjectives({"objective": "throughput"})
     request = MeasuringRequest({"streams": []})
-    asked.measure_enough_streams(request, 8)
+    asked.set_streams_to_slots_for_throughput(request, 8)
     assert request.streams == [8]
     named = MeasuringRequest({"streams": [4]})
-    asked.measure_enough_streams(named, 8)
+    asked.set_streams_to_slots_for_throughput(named, 8)
     assert named.streams == [4]
     with pytest.raises(BadRequest, match="has one slot"):
-        asked.measure_enough_streams(MeasuringRequest({"streams": []}), 1)
+        asked.set_streams_to_slots_for_throughput(MeasuringRequest({"streams": []}), 1)

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.objectives import combine_words
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.objectives import combine_verdict_words
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement, Verdict
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench, witness
 
@@ -65,8 +65,8 @@ def test_a_gain_that_was_not_asked_for_is_named_beside_nothing() -> None:
 def test_the_chosen_objective_comes_first() -> None:
     how: dict[str, Any] = {"streams": (1, 8), "by_metric": {("ubatch", "8"): 0.3, ("ubatch", "prefill"): 0.0}}
     verdict = judge(measure(1, 0.0, 12, ("throughput", "latency"), **how))
-    assert list(verdict.comparisons) == ["throughput", "latency"] and verdict.primary is not None
-    assert (verdict.primary.key, verdict.primary.word) == (("output", "", 8), "pays")
+    assert list(verdict.comparisons) == ["throughput", "latency"] and verdict.deciding_comparison is not None
+    assert (verdict.deciding_comparison.key, verdict.deciding_comparison.word) == (("output", "", 8), "pays")
 
 
 def test_energy_is_judged_by_tokens_per_joule() -> None:
@@ -107,7 +107,7 @@ def test_an_objective_that_was_not_measured_has_no_verdict() -> None:
     ],
 )
 def test_the_word_for_all_objectives(found: list[str], guards: list[str], word: str) -> None:
-    assert combine_words(found, guards) == word
+    assert combine_verdict_words(found, guards) == word
 
 
 def test_what_hurts_the_chosen_objective_is_left_out_unless_it_gains_elsewhere() -> None:

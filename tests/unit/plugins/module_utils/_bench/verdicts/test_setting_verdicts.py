@@ -42,9 +42,9 @@ def test_the_verdict_words(effect: float, word: str) -> None:
     one = verdict(measured(12, effect, noise=0.003))
     assert (one.word, one.needs_rounds, one.reason) == (word, False, "")
     assert (
-        one.primary
-        and one.primary.interval
-        and one.primary.interval.to_ratios()[0] == pytest.approx(1 + effect, abs=0.005)
+        one.deciding_comparison
+        and one.deciding_comparison.interval
+        and one.deciding_comparison.interval.to_ratios()[0] == pytest.approx(1 + effect, abs=0.005)
     )
 
 
@@ -83,7 +83,7 @@ def test_fewer_than_five_boots_test_nothing() -> None:
 
 def test_requests_to_one_start_are_one_value() -> None:
     one = verdict(measured(8, unit="restart", requests=3))
-    assert one.primary and one.primary.count == 8
+    assert one.deciding_comparison and one.deciding_comparison.count == 8
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_start_that_serves_two_rounds_counts_once() -> None:
     assert {one.discard_reason for one in judgement.rounds[1:]} == {
         f"{WITHOUT} was not started anew: start {first} is of round 1"
     }
-    assert judgement.verdicts[0].primary and judgement.verdicts[0].primary.count == 1
+    assert judgement.verdicts[0].deciding_comparison and judgement.verdicts[0].deciding_comparison.count == 1
 
 
 def test_a_jump_of_the_anchor_voids_its_round_and_a_new_level_stays() -> None:
@@ -205,10 +205,10 @@ def test_a_setting_that_does_not_take_is_rejected() -> None:
 
 
 def test_the_more_settings_the_more_it_takes() -> None:
-    one = Judgement(measured(7, 0.05).data).verdicts[0].primary
+    one = Judgement(measured(7, 0.05).data).verdicts[0].deciding_comparison
     many = Bench(3, {"boost": 0.05, **{f"idle{number}": 0.0 for number in range(9)}})
     many.data["plan"]["order"], many.data["samples"] = measured(7).data["plan"]["order"], measured(7).data["samples"]
-    other = Judgement(many.data).verdicts[0].primary
+    other = Judgement(many.data).verdicts[0].deciding_comparison
     assert one and other and one.interval and other.interval
     assert one.interval.mean == other.interval.mean and one.interval.high < other.interval.high
 

@@ -72,8 +72,12 @@ def test_twice_as_fast_pays_though_a_text_differs_and_a_step_takes_longer() -> N
     assert [one.word for one in found] == ["pays"] * 20
     verdict = found[0]
     assert (verdict.differing_texts, verdict.compared_texts) == (3, 72)
-    assert verdict.primary and verdict.primary.prompts == 9 and verdict.primary.interval
-    assert abs(verdict.primary.interval.to_ratios()[0] - 2.0) < 0.02
+    assert (
+        verdict.deciding_comparison
+        and verdict.deciding_comparison.prompts == 9
+        and verdict.deciding_comparison.interval
+    )
+    assert abs(verdict.deciding_comparison.interval.to_ratios()[0] - 2.0) < 0.02
     details = {comparison.key[0]: comparison.word for comparison in verdict.details}
     assert details["steps"] == "hurts" and details["tokens per step"] == "pays"
 
@@ -81,8 +85,12 @@ def test_twice_as_fast_pays_though_a_text_differs_and_a_step_takes_longer() -> N
 def test_a_gain_of_one_prompt_alone_is_no_gain_of_all_prompts() -> None:
     """All rounds agree on the mean, which is the luck of one text."""
     verdict = judge(SpeculatingBench(1, 1.0, lambda kind, number: 2.0 if (kind, number) == ("code", 0) else 1.0))
-    assert verdict.primary and verdict.primary.interval and verdict.primary.interval.mean > 0.05
-    assert verdict.word == "undecided" and verdict.primary.is_limited_by_prompts
+    assert (
+        verdict.deciding_comparison
+        and verdict.deciding_comparison.interval
+        and verdict.deciding_comparison.interval.mean > 0.05
+    )
+    assert verdict.word == "undecided" and verdict.deciding_comparison.is_limited_by_prompts
     assert not verdict.needs_rounds
     assert verdict.reason == ("its effect differs between the 9 prompts: more prompts would decide, not more rounds")
 
@@ -103,7 +111,7 @@ def test_gains_that_were_measured_of_nine_real_prompts_pay_beside_many_other_set
     bench = SpeculatingBench(1, 1.0, lambda kind, number: gains[kind][number], rounds=14)
     bench.data["plan"]["alpha"] *= 3 / 19  # as with 17 settings
     verdict = judge(bench)
-    assert verdict.word == "pays" and verdict.primary and verdict.primary.is_limited_by_prompts
+    assert verdict.word == "pays" and verdict.deciding_comparison and verdict.deciding_comparison.is_limited_by_prompts
 
 
 def speculates_always(arm: str) -> bool:
@@ -134,7 +142,7 @@ def test_another_setting_that_changes_texts_is_no_gain_by_the_luck_of_texts() ->
 def test_equal_texts_and_steps_need_no_spread_of_prompts() -> None:
     bench = SpeculatingBench(1, 1.0, lambda kind, number: 1.0 + number, speculates=speculates_always)
     verdict = judge(bench)
-    assert verdict.primary and (verdict.primary.prompts, verdict.differing_texts) == (0, 0)
+    assert verdict.deciding_comparison and (verdict.deciding_comparison.prompts, verdict.differing_texts) == (0, 0)
 
 
 def test_a_different_text_without_speculation_is_counted_and_decides_nothing() -> None:
@@ -144,7 +152,7 @@ def test_a_different_text_without_speculation_is_counted_and_decides_nothing() -
         bench.round(["tuned", "again", "without boost"])
     verdict = judge(bench)
     assert (verdict.word, verdict.reason, verdict.differing_texts, verdict.compared_texts) == ("pays", "", 10, 10)
-    assert verdict.primary and verdict.primary.prompts == 0
+    assert verdict.deciding_comparison and verdict.deciding_comparison.prompts == 0
 
 
 def test_a_document_without_prompts_is_judged_by_rounds() -> None:
@@ -152,4 +160,4 @@ def test_a_document_without_prompts_is_judged_by_rounds() -> None:
         sample["prompt"] = None
 
     verdict = judge(SpeculatingBench(1, 1.2, lambda kind, number: 2.4, forget_prompt))
-    assert verdict.word == "pays" and verdict.primary and verdict.primary.prompts == 0
+    assert verdict.word == "pays" and verdict.deciding_comparison and verdict.deciding_comparison.prompts == 0

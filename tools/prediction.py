@@ -28,7 +28,7 @@ LEAST_HITS = 80
 HEAD = ("run", "published", "predicted", "range", "floor ms", "memory ms", "GB/s", "off by", "")
 
 
-def main_table(rates: list[PublicRate]) -> list[str]:
+def render_table_of_rates(rates: list[PublicRate]) -> list[str]:
     """Return the lines of a Markdown table with a row for each published rate."""
     rows = [HEAD, ["---"] * len(HEAD), *(table_row(rate) for rate in rates)]
     return [f"| {' | '.join(row)} |" for row in rows]
@@ -45,12 +45,12 @@ def table_row(rate: PublicRate) -> list[str]:
         f"{predicted.floor_ms:.1f}",
         f"{predicted.memory_ms:.1f}",
         f"{predicted.gbps:.0f} {predicted.source}",
-        f"{100 * rate.error:+.0f} %",
-        verdict(rate),
+        f"{100 * rate.relative_prediction_error:+.0f} %",
+        hit_or_miss_word(rate),
     ]
 
 
-def verdict(rate: PublicRate) -> str:
+def hit_or_miss_word(rate: PublicRate) -> str:
     """Return whether a prediction hits, or why the row does not count."""
     if rate.row.get("fault"):
         return "fault named"
@@ -62,13 +62,13 @@ def verdict(rate: PublicRate) -> str:
 def print_prediction(figures: Figures) -> None:
     """Print the table, the reasons of misses and faults, and the figures."""
     rates = load_public_rates()
-    print("\n".join(main_table(rates)))
+    print("\n".join(render_table_of_rates(rates)))
     for rate in rates:
         reasons = [rate.row.get("fault"), rate.row.get("miss")]
         text = " ".join(reason for reason in reasons if reason)
         if text:
-            print(f"{rate.name} ({verdict(rate)}): {text}")
-    counted = [rate for rate in rates if rate.counts]
+            print(f"{rate.name} ({hit_or_miss_word(rate)}): {text}")
+    counted = [rate for rate in rates if rate.is_usable_as_evidence]
     figures.print_figure("published_rates", len(rates), "runs")
     figures.print_figure("published_rates_that_count", len(counted), "runs")
     within = f"hits_within_{100 * HIT_SHARE:.0f}_percent"

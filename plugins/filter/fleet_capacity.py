@@ -74,7 +74,7 @@ def fleet_capacity(
 
     with refusals_as_filter_errors():
         request = parse_capacity_request(rate, context, wanted)
-        return rendering.render_capacity(rendering.count_fleet(hosts, request, catalogue))
+        return rendering.render_capacity(rendering.compute_fleet_capacity(hosts, request, catalogue))
 
 
 class FilterModule:

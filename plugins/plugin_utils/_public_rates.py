@@ -56,17 +56,17 @@ class PublicRate:
         return predict_decode_rate(self.shape, processor, gbps, MEASURED if measured else PAPER)
 
     @property
-    def error(self) -> float:
+    def relative_prediction_error(self) -> float:
         """How far the prediction is from the published rate, as a share of that rate; negative for too low a one."""
         return self.prediction.tokens_per_second / self.rate - 1
 
     @property
     def is_hit(self) -> bool:
         """Whether the prediction is at most HIT_SHARE away from the published rate."""
-        return abs(self.error) <= HIT_SHARE
+        return abs(self.relative_prediction_error) <= HIT_SHARE
 
     @property
-    def counts(self) -> bool:
+    def is_usable_as_evidence(self) -> bool:
         """Whether the row proves something: its source names no fault, and no constant comes from it."""
         return not (self.row.get("fault") or self.row.get("constant_from"))
 
@@ -79,7 +79,7 @@ def load_public_rates() -> list[PublicRate]:
 
 def hit_share(rates: Iterable[PublicRate]) -> float:
     """Return the share of hits among the rates that count."""
-    counted = [rate.is_hit for rate in rates if rate.counts]
+    counted = [rate.is_hit for rate in rates if rate.is_usable_as_evidence]
     return sum(counted) / len(counted)
 
 

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.capacity_request import parse_capacity_request
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.rendering import count_fleet, render_capacity
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.rendering import (
+    compute_fleet_capacity,
+    render_capacity,
+)
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import capacity_facts
 from tools.pictures.chromium import Page
 
@@ -32,7 +35,9 @@ def page(browser: Page, tmp_path: Path) -> Page:
     }
     hosts["gone-1"] = {"facts": None, "reason": "no facts are kept"}
     request = parse_capacity_request(7, None, {"interactive": 99})
-    return open_page(browser, tmp_path / "capacity.html", render_capacity(count_fleet(hosts, request), NOW)["page"])
+    return open_page(
+        browser, tmp_path / "capacity.html", render_capacity(compute_fleet_capacity(hosts, request), NOW)["page"]
+    )
 
 
 def test_faults_come_first_and_nothing_is_asked_of_a_network(page: Page) -> None:

@@ -248,7 +248,7 @@ def test_guesses_come_together_and_a_step_costs_the_same(home: Path) -> None:
         assert whole.timings["predicted_ms"] == pytest.approx(31 - whole.accepted_tokens)
         seen = trial.run_trial_of_task(one.server.url, None)
         assert seen.speculative and seen.tokens == trial.TOKEN_COUNT and seen.drafts and seen.is_complete
-        assert seen.acceptance == pytest.approx(0.5, abs=0.05)
+        assert seen.share_of_right_guesses == pytest.approx(0.5, abs=0.05)
 
 
 def test_its_threads_work_in_turns_where_they_are_pinned(home: Path) -> None:

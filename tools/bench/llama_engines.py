@@ -98,10 +98,10 @@ def measure_engines(
 def _measure_round(box: Container, number: int) -> dict[str, dict[str, float]]:
     """Return the rates of each instance, which answer the same request one after the other."""
     prompt = " ".join(f"Room {key} has the key {key * 7919 % 9973}." for key in range(number, number + WORDS // 6))
-    return {name: _ask(box, FIRST_PORT + at, prompt) for at, name in enumerate(ENGINES)}
+    return {name: _measure_rates_of_one_answer(box, FIRST_PORT + at, prompt) for at, name in enumerate(ENGINES)}
 
 
-def _ask(box: Container, port: int, prompt: str) -> dict[str, float]:
+def _measure_rates_of_one_answer(box: Container, port: int, prompt: str) -> dict[str, float]:
     """Return the rates of an answer of the server at a port."""
     body = {"prompt": prompt, "n_predict": TOKENS, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
     command = shlex.join(["python3", "-c", ASK, str(port)])
@@ -125,7 +125,7 @@ def measure_default_instances(
         for number in range(DEFAULT_ROUNDS + 1):
             prompt = " ".join(random.Random(number).choices(SHORT_WORDS.split(), k=WORDS))
             ports = (default_port, plain_port) if number % 2 else (plain_port, default_port)
-            rounds.append({port: _ask(box, port, prompt) for port in ports})
+            rounds.append({port: _measure_rates_of_one_answer(box, port, prompt) for port in ports})
         box.run("systemctl stop plain")
         for rate in RATES:
             ratios = [rates[default_port][rate] / rates[plain_port][rate] for rates in rounds[1:]]

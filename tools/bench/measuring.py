@@ -64,11 +64,11 @@ class Result:
         self.words = {verdict.knob: verdict.word for verdict in self.judgement.verdicts}
         self.effects = {setting.name: setting.effects.get(DECODE, 0.0) for setting in settings}
 
-    def pays(self, names: set[str]) -> bool:
+    def all_settings_pay(self, names: set[str]) -> bool:
         """Return whether all these settings pay."""
         return all(self.words[name] == PAYS for name in names)
 
-    def claims(self) -> int:
+    def count_false_claims(self) -> int:
         """Return the number of settings without effect that are said to pay or to hurt."""
         return sum(self.words[name] in (PAYS, HURTS, MIXED) for name, effect in self.effects.items() if not effect)
 
@@ -123,7 +123,9 @@ class Bench:
         limit = math.ceil(share * self.runs) if operator == ">=" else math.floor(share * self.runs)
         self.figures.print_figure(name, count, f"of {self.runs} runs", Bar(operator, limit))
 
-    def results(self, minutes: float, settings: Callable[[], list[Setting]], **world: Any) -> list[Result]:
+    def run_world_and_list_results(
+        self, minutes: float, settings: Callable[[], list[Setting]], **world: Any
+    ) -> list[Result]:
         """Return the results of all runs of a world."""
         results = list(run_world(self.runs, self.seed, minutes, settings, **world))
         self.verdicts += sum(len(result.words) for result in results)
@@ -132,26 +134,26 @@ class Bench:
 
     def count_large_effects(self, name: str, results: Sequence[Result]) -> None:
         """Print in how many runs the three large effects pay and the headline is confirmed."""
-        self.print_share(f"{name}_three_pay", sum(one.pays(LARGE_EFFECTS) for one in results), ">=", 0.9)
+        self.print_share(f"{name}_three_pay", sum(one.all_settings_pay(LARGE_EFFECTS) for one in results), ">=", 0.9)
         confirmed = sum(one.judgement.confirmation.confirmed for one in results)
         self.print_share(f"{name}_confirmed", confirmed, ">=", 0.9)
 
     def thirty_billion(self) -> None:
         """30 billion parameters of which 3 are active, 17 settings, four hours."""
-        self.count_large_effects("30b_4h", self.results(FOUR_HOURS, thirty_billion_host))
+        self.count_large_effects("30b_4h", self.run_world_and_list_results(FOUR_HOURS, thirty_billion_host))
 
     def seventy_billion(self) -> None:
         """70 billion parameters, 17 settings, a day."""
-        self.count_large_effects("70b_24h", self.results(DAY, thirty_billion_host, **LARGE_MODEL))
+        self.count_large_effects("70b_24h", self.run_world_and_list_results(DAY, thirty_billion_host, **LARGE_MODEL))
 
     def no_effect(self) -> None:
         """20 settings without any effect."""
-        results = self.results(FOUR_HOURS, settings_without_effect)
-        self.print_share("20_null_settings_claims", sum(one.claims() for one in results), "<=", 0.05)
+        results = self.run_world_and_list_results(FOUR_HOURS, settings_without_effect)
+        self.print_share("20_null_settings_claims", sum(one.count_false_claims() for one in results), "<=", 0.05)
 
     def both_signs(self) -> None:
         """Settings that gain and settings that cost."""
-        results = self.results(FOUR_HOURS, settings_of_both_signs)
+        results = self.run_world_and_list_results(FOUR_HOURS, settings_of_both_signs)
         found = sum(one.words[name] in (PAYS, HURTS) for one in results for name in one.effects)
         self.figures.print_figure("both_signs_found", found / len(results), "of 10 effects")
 
@@ -159,29 +161,31 @@ class Bench:
         """Starts that differ by 2 percent, and an effect of 4 percent."""
         settings = [Setting("OpenMP environment", schedule.RESTART, 0.04)]
         settings += [Setting(f"restart {at}", schedule.RESTART) for at in range(5)]
-        results = self.results(HALF_DAY, lambda: settings, start_noise=0.02)
+        results = self.run_world_and_list_results(HALF_DAY, lambda: settings, start_noise=0.02)
         self.print_share(
-            "4_percent_at_start_noise", sum(one.pays({"OpenMP environment"}) for one in results), ">=", 0.9
+            "4_percent_at_start_noise", sum(one.all_settings_pay({"OpenMP environment"}) for one in results), ">=", 0.9
         )
 
     def effects_by_start(self) -> None:
         """Live settings whose effect is another one in each start."""
         for count in (1, 5):
             settings = [Setting(f"live {at}", schedule.LIVE, sd_by_start=0.01) for at in range(count)]
-            results = self.results(FOUR_HOURS, settings.copy)
-            claims = sum(one.claims() > 0 for one in results)
+            results = self.run_world_and_list_results(FOUR_HOURS, settings.copy)
+            claims = sum(one.count_false_claims() > 0 for one in results)
             self.print_share(f"{count}_effects_by_start_claims", claims, "<=", 0.05)
 
     def speculation(self) -> None:
         """Speculation twice as fast, with one text of nine that differs."""
         settings = [Setting(SPECULATION, schedule.RESTART, 1.0)]
-        results = self.results(FOUR_HOURS, settings.copy, differing_texts=1)
-        self.print_share("speculation_with_another_text", sum(one.pays({SPECULATION}) for one in results), ">=", 1.0)
+        results = self.run_world_and_list_results(FOUR_HOURS, settings.copy, differing_texts=1)
+        self.print_share(
+            "speculation_with_another_text", sum(one.all_settings_pay({SPECULATION}) for one in results), ">=", 1.0
+        )
 
     def prefill(self) -> None:
         """Prompts are read 40 percent faster, and decoding is not."""
         settings = [Setting("batch sizes", schedule.RESTART, {PREFILL: 0.4}), Setting("live 0", schedule.LIVE)]
-        results = self.results(FOUR_HOURS, settings.copy)
+        results = self.run_world_and_list_results(FOUR_HOURS, settings.copy)
         count = sum(
             verdict.comparisons[PROMPT].word == PAYS and verdict.word == PAYS
             for one in results
@@ -195,7 +199,7 @@ class Bench:
         settings = [Setting("SMT", schedule.RESTART, {DECODE: -0.015, THROUGHPUT: 0.3})]
         options = {"objectives": [LATENCY, THROUGHPUT]}
         quiet = {"noise": 0.005, "start_noise": 0.005}
-        results = self.results(DAY, settings.copy, options=options, streams=8, **quiet)
+        results = self.run_world_and_list_results(DAY, settings.copy, options=options, streams=8, **quiet)
         mixed = sum(one.words["SMT"] in (MIXED, PAYS) and not one.kept_lacks("SMT") for one in results)
         self.print_share("eight_streams_kept", mixed, ">=", 1.0)
         self.print_share("eight_streams_mixed", sum(one.words["SMT"] == MIXED for one in results), ">=", 0.9)

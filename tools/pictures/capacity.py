@@ -16,7 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.capacity_request import parse_capacity_request
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.rendering import count_fleet, render_capacity
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.rendering import (
+    compute_fleet_capacity,
+    render_capacity,
+)
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import capacity_facts
 from tools.pictures.chromium import Page
 from tools.pictures.drift import FOLDER
@@ -27,7 +30,7 @@ WANTED = {"interactive": 16, "llama-3.3-70b-instruct-q4_k_m": 8}
 
 def main() -> int:
     hosts = {name: {"facts": facts, "reason": ""} for name, facts in capacity_facts.example_fleet()}
-    page = render_capacity(count_fleet(hosts, parse_capacity_request(7, None, WANTED)), NOW)["page"]
+    page = render_capacity(compute_fleet_capacity(hosts, parse_capacity_request(7, None, WANTED)), NOW)["page"]
     with tempfile.TemporaryDirectory() as folder, Page(width=1100, height=1150) as browser:
         file = Path(folder, "page.html")
         file.write_text(page, encoding="utf-8")

@@ -38,7 +38,7 @@ def write_with_random_weights(source: Path, target: Path) -> None:
     writer.add_layer_norm_rms_eps(1e-5)
     tokens = len(reader.fields[Keys.Tokenizer.LIST].contents())
     random = np.random.default_rng(1)
-    for name, shape in _matrices(tokens):
+    for name, shape in _list_matrix_names_and_shapes(tokens):
         weights = random.standard_normal(shape, dtype=np.float32) / np.sqrt(shape[-1])
         writer.add_tensor(name, weights.astype(np.float16), raw_dtype=GGMLQuantizationType.F16)
     for name in (
@@ -49,7 +49,7 @@ def write_with_random_weights(source: Path, target: Path) -> None:
     write_file(writer)
 
 
-def _matrices(tokens: int) -> Iterator[tuple[str, tuple[int, int]]]:
+def _list_matrix_names_and_shapes(tokens: int) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield the name of each matrix, and its numbers of rows and columns."""
     keys = _WIDTH // _HEADS * _KEY_HEADS
     yield "token_embd.weight", (tokens, _WIDTH)

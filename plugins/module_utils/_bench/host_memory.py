@@ -70,10 +70,10 @@ def format_memory_speed(speed: MemorySpeed) -> str:
     """Return what a host reads of its memory, and what is wrong with it, in sentences."""
     nodes = ", ".join(f"node {node}: {gbps:.0f} GB/s" for node, gbps in sorted(speed.measured_by_node.items()))
     total = f"{speed.measured_gbps or 0:.0f}"
-    if speed.share is None:
+    if speed.share_of_theoretical_bandwidth is None:
         result = f"{total} GB/s were read; what this CPU could read is not in our table."
     else:
-        result = f"{total} of {speed.theoretical_gbps:.0f} GB/s were read, {speed.share:.0%}."
+        result = f"{total} of {speed.theoretical_gbps:.0f} GB/s were read, {speed.share_of_theoretical_bandwidth:.0%}."
     return " ".join([result, f"{nodes[:1].upper()}{nodes[1:]}.", *speed.faults])
 
 

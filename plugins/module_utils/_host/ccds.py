@@ -42,7 +42,7 @@ class L3Domain:
 def group_domains_by_die_id(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
     """Return the CCDs by the kernel's die ids; offline domains, which have no die id, are grouped by their order."""
     groups = [[domain for domain in domains if dies.get(domain) == die] for die in dict.fromkeys(dies.values())]
-    placed = _group_in_order(domains, max(len(group) for group in groups))
+    placed = _group_domains_of_each_socket_in_order(domains, max(len(group) for group in groups))
     online = [frozenset(domain for domain in ccd if domain in dies) for ccd in placed]
     known = {frozenset(group) for group in groups}
     # Where the order of the domains contradicts the die ids, only the die ids count.
@@ -57,14 +57,14 @@ def group_domains_by_cpu_family(domains: Sequence[L3Domain], family: int | None,
             sockets = [domain.socket for domain in domains]
             if any(sockets.count(socket) % per_ccd for socket in sockets):
                 odd = f"one per L3 domain: {name} has {per_ccd} on a CCD, but a socket here has an odd number"
-                return _group_in_order(domains, 1), odd
+                return _group_domains_of_each_socket_in_order(domains, 1), odd
             source = f"family {family} model {model} ({name}) has {per_ccd} L3 domain(s) on a CCD"
-            return _group_in_order(domains, per_ccd), source
+            return _group_domains_of_each_socket_in_order(domains, per_ccd), source
     source = "one per L3 domain: the kernel gives no die_id and the family is not in our table"
-    return _group_in_order(domains, 1), source
+    return _group_domains_of_each_socket_in_order(domains, 1), source
 
 
-def _group_in_order(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:
+def _group_domains_of_each_socket_in_order(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:
     """Return the domains of each socket in groups of ``per_ccd``, in the order of their numbers."""
     ccds: Ccds = []
     for socket in dict.fromkeys(domain.socket for domain in domains):

@@ -66,7 +66,7 @@ def _parse_housekeeping_share(options: Mapping[str, Any]) -> HousekeepingShare |
     table = _require_known_keys(options, "housekeeping", ("cores", "per"))
     if not table:
         return None
-    cores = _require_whole(table.get("cores", 1), "housekeeping.cores")
+    cores = _require_whole_number(table.get("cores", 1), "housekeeping.cores")
     per = table.get("per", "node")
     if per not in PER:
         raise BadRequest(f"housekeeping.per is '{per}'; say one of {', '.join(PER)}.")
@@ -83,7 +83,7 @@ def _require_known_keys(options: Mapping[str, Any], name: str, keys: Sequence[st
     return {key: value for key, value in table.items() if value is not None}
 
 
-def _require_whole(value: object, name: str) -> int:
+def _require_whole_number(value: object, name: str) -> int:
     number = parse_whole_number(value)
     if number is None:
         raise BadRequest(f"{name} must be a whole number from 0 up, not '{value}'.")
@@ -106,4 +106,6 @@ def _parse_role_placement(options: Mapping[str, Any], name: str, default_count: 
         raise BadRequest(f"{name} has both ccds and l3_domains; give one of them.")
     if not given:
         return RolePlacement("ccds", default_count, _parse_l3_amount(table, name))
-    return RolePlacement(given[0], _require_whole(table[given[0]], f"{name}.{given[0]}"), _parse_l3_amount(table, name))
+    return RolePlacement(
+        given[0], _require_whole_number(table[given[0]], f"{name}.{given[0]}"), _parse_l3_amount(table, name)
+    )

@@ -93,7 +93,7 @@ class MemorySpeed:
         self.is_slow = False
 
     @property
-    def share(self) -> float | None:
+    def share_of_theoretical_bandwidth(self) -> float | None:
         """Measured over theoretical bandwidth of the measured nodes; None where one of them is unknown."""
         if not self.measured_by_node or not self.theoretical_gbps:
             return None
@@ -121,12 +121,14 @@ class MemorySpeed:
     def to_dict(self) -> dict[str, object]:
         """Return plain data for facts and documents."""
         return {
-            "theoretical_gbps": _round(self.theoretical_gbps),
+            "theoretical_gbps": _round_gbps(self.theoretical_gbps),
             "theoretical_source": self.theoretical_source,
-            "measured_gbps": _round(self.measured_gbps),
-            "measured_by_node": {str(node): _round(gbps) for node, gbps in sorted(self.measured_by_node.items())},
+            "measured_gbps": _round_gbps(self.measured_gbps),
+            "measured_by_node": {str(node): _round_gbps(gbps) for node, gbps in sorted(self.measured_by_node.items())},
             "measured_at": self.measured_at,
-            "share": None if self.share is None else round(self.share, 3),
+            "share": None
+            if self.share_of_theoretical_bandwidth is None
+            else round(self.share_of_theoretical_bandwidth, 3),
             "stale_reason": self.stale_reason,
             "faults": list(self.faults),
             "is_slow": self.is_slow,
@@ -218,7 +220,11 @@ def _find_faults(speed: MemorySpeed) -> None:
     channels = speed.channels
     # A virtual machine has a part of the memory bandwidth of its host, and nobody knows which.
     is_virtual = "hypervisor" in speed.top.flags
-    if speed.share is not None and speed.share < LEAST_SHARE and not is_virtual:
+    if (
+        speed.share_of_theoretical_bandwidth is not None
+        and speed.share_of_theoretical_bandwidth < LEAST_SHARE
+        and not is_virtual
+    ):
         speed.is_slow = True
         speed.faults.append(_slow_memory_message(speed))
     if channels is None:
@@ -239,7 +245,7 @@ def _find_faults(speed: MemorySpeed) -> None:
 
 
 def _slow_memory_message(speed: MemorySpeed) -> str:
-    share, suspects = speed.share or 1.0, ", ".join(_list_suspects(speed))
+    share, suspects = speed.share_of_theoretical_bandwidth or 1.0, ", ".join(_list_suspects(speed))
     measured = speed.measured_gbps or sum(speed.measured_by_node.values())
     return (
         f"This host reads {measured:.0f} of {measured / share:.0f} GB/s from its memory, {share:.0%}; "
@@ -262,5 +268,5 @@ def _list_suspects(speed: MemorySpeed) -> Sequence[str]:
     return [*suspects, "page cache filled the nodes when it was measured"]
 
 
-def _round(gbps: float | None) -> float | None:
+def _round_gbps(gbps: float | None) -> float | None:
     return None if gbps is None else round(gbps, 1)

@@ -40,8 +40,8 @@ def list_odd_node_remarks(top: Topology) -> list[str]:
     without_memory = list_nodes_without_memory(top)
     if without_memory:
         remarks.append(
-            f"{_name_nodes(without_memory)} CPUs and no memory: these CPUs read all memory from other nodes. Put "
-            "modules into the memory channels there."
+            f"{_format_node_numbers_and_verb(without_memory)} CPUs and no memory: these CPUs read all memory "
+            "from other nodes. Put modules into the memory channels there."
         )
     return remarks
 
@@ -57,16 +57,16 @@ def unused_memory_sentences(top: Topology) -> str:
         )
     without_memory = list_nodes_without_memory(top)
     if without_memory:
-        sentences.append(f" {_name_nodes(without_memory)} CPUs and no memory.")
+        sentences.append(f" {_format_node_numbers_and_verb(without_memory)} CPUs and no memory.")
     return "".join(sentences)
 
 
 def describe_nodes_without_cpus(nodes: Sequence[Node]) -> str:
     """Return a clause on nodes without CPUs, as "Node 4 has 256 GiB of memory and no CPU, ..."."""
     size = format_bytes_short(sum(node.bytes for node in nodes))
-    return f"{_name_nodes(nodes)} {size} of memory and no CPU, as is usual for memory on a CXL device"
+    return f"{_format_node_numbers_and_verb(nodes)} {size} of memory and no CPU, as is usual for memory on a CXL device"
 
 
-def _name_nodes(nodes: Sequence[Node]) -> str:
+def _format_node_numbers_and_verb(nodes: Sequence[Node]) -> str:
     numbers = format_cpulist(node.id for node in nodes)
     return f"Node {numbers} has" if len(nodes) == 1 else f"Nodes {numbers} have"

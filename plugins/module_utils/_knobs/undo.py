@@ -94,7 +94,7 @@ def undo_changes(host: Host, ledger: Ledger, check: bool = False, layers: Collec
             requests = {name: requests[name] for name in filter_requests_of_layers(requests, layers)}
         ledger.store.require_writable()
         work = _Undo(host, ledger, check, settings)
-        work.run(requests)
+        work.restore_settings_and_forget_requests(requests)
         done = UndoOutcome(work.changes, work.remarks, work.left, work.pending)
         if not check:
             outcome = f"{len(work.left)} not put back" if work.left else "done"
@@ -129,7 +129,7 @@ class _Undo:
         #: The restored boot parameters that wait for a reboot.
         self.pending: list[str] = []
 
-    def run(self, requests: Mapping[str, Any]) -> None:
+    def restore_settings_and_forget_requests(self, requests: Mapping[str, Any]) -> None:
         """Restore all kinds of settings, forget these requests, and remove files that are not needed any more.
 
         SMT comes first, so that all CPUs are online. The others follow in the reverse order of a run, because a later
@@ -173,12 +173,12 @@ class _Undo:
         try:
             outcome = converge_knobs(originals, self.ledger, self.check)
         except LedgerNotUpdated as error:
-            self._add_to_result(name, originals, error.outcome)
+            self._add_changes_and_remarks_of_knob(name, originals, error.outcome)
             raise
-        self._add_to_result(name, originals, outcome)
+        self._add_changes_and_remarks_of_knob(name, originals, outcome)
         self.left += _unreachable_messages(originals, self.check)
 
-    def _add_to_result(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
+    def _add_changes_and_remarks_of_knob(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
         self.changes += outcome.changes
         self.remarks += [remark for knob in originals for remark in (*knob.obsolete, *knob.write_remarks)]
         if outcome.changes and KNOBS[name].needs_reboot:

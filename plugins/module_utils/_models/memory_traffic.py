@@ -112,7 +112,7 @@ def _context_bytes_and_operations(
         narrow = layers.window_tokens if layers.is_windowed(layer) else 0
         seen = min(tokens, narrow or tokens)
         cache_bytes += tokens * layers.indexer_numbers_per_token(layer)[0] * key
-        length, numbers = layers.block_of_keys(layer)
+        length, numbers = layers.tokens_per_row_of_keys(layer)
         cache_bytes += tokens // length * numbers * key if length else 0
         if mla and layers.compressed_rank:
             cache_bytes += seen * layers.compressed_numbers_per_token * key

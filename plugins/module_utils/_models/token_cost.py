@@ -169,7 +169,7 @@ class ModelLayers:
             self._header_number("attention.key_length_mla") and self._header_number("attention.value_length_mla")
         )
 
-    def block_of_keys(self, layer: int) -> tuple[int, int]:
+    def tokens_per_row_of_keys(self, layer: int) -> tuple[int, int]:
         """Return how many tokens share a row of keys, which a layer stores beside its window, and the row's numbers.
 
         Both are 0 for a layer without such rows. A row of the shortest blocks also has the keys of the indexer.
@@ -218,15 +218,17 @@ class ModelLayers:
     def state_numbers(self) -> int:
         """How many numbers the states of all layers have for one stream of tokens."""
         recurrent = sum(1 for layer in range(self.count) if self.has_recurrent_state(layer))
-        return recurrent * self._state_numbers_per_layer + sum(map(self._numbers_of_open_block, range(self.count)))
+        return recurrent * self._state_numbers_per_layer + sum(
+            map(self._numbers_kept_of_unfilled_block, range(self.count))
+        )
 
-    def _numbers_of_open_block(self, layer: int) -> int:
+    def _numbers_kept_of_unfilled_block(self, layer: int) -> int:
         """Return how many numbers a layer keeps of the tokens that do not yet fill a block of keys.
 
         Each token has a key and a score. The shortest blocks overlap: a row is made of two blocks, and each of their
         tokens has two keys and two scores.
         """
-        length, numbers = self.block_of_keys(layer)
+        length, numbers = self.tokens_per_row_of_keys(layer)
         return 2 * length * numbers * (4 if length == INDEXED_BLOCK else 1)
 
     @property

@@ -58,7 +58,7 @@ def read_result_of_bios_info_module(
         "machine": {**machine.summary, "apply_times": machine.apply_times},
         "claims": build_claims_for_bios_check(registry, machine) if registry else {},
         "active": redact_secret_values(machine.active, registry),
-        "pending": redact_secret_values(machine.pending, registry),
+        "pending": redact_secret_values(machine.pending_values, registry),
         "jobs": machine.job_summaries,
         "messages": [message.text or message.id for message in machine.failure_messages_of_last_boot],
         "registry": {attribute.name: _describe_attribute(attribute) for attribute in described},

@@ -77,7 +77,7 @@ def apply_bios_request(
         )
     )
     plan = _plan_boots_of_request(registry, machine, targets, request)
-    before = build_rows(targets, absent, machine, plan, originals.sent)
+    before = build_rows(targets, absent, machine, plan, originals.last_sent_values)
     if plan.blocked:
         refuse_blocked_attributes(plan.blocked, **rows_to_module_result(before))
     to_send, to_clear = _choose_values_to_send_and_clear(registry, machine, targets, plan, originals, request)
@@ -87,13 +87,13 @@ def apply_bios_request(
         for row in before
         if row["verdict"] == WRONG
         and row["attribute"] in to_send
-        and value_dropped_at_boot_reason(to_send[row["attribute"]], machine, originals.sent)
+        and value_dropped_at_boot_reason(to_send[row["attribute"]], machine, originals.last_sent_values)
     ]
     diff = _build_diff_of_pending_values(registry, machine, to_send, to_clear)
     # Settings that a BMC hides while they are pending are sent in each run until they are active. Only the first time
     # counts as a change.
     already_sent = machine.hides_pending_settings and all(
-        originals.sent.get(name) == target.value for name, target in to_send.items()
+        originals.last_sent_values.get(name) == target.value for name, target in to_send.items()
     )
     changed = bool(to_clear or (to_send and not already_sent))
     if check:
@@ -106,12 +106,12 @@ def apply_bios_request(
         )
     if to_clear:
         machine = clear_pending_settings_and_jobs(machine)
-        originals.remove_stored_sent_values(originals.sent)
+        originals.remove_stored_sent_values(originals.last_sent_values)
     if to_send:
         machine = _save_originals_and_send_values(machine, registry, to_send, plan, originals)
-    if request.undo and not to_send and not machine.pending and not plan.first_boot and not plan.second_boot:
+    if request.undo and not to_send and not machine.pending_values and not plan.first_boot and not plan.second_boot:
         originals.remove_originals_file()
-    after = build_rows(targets, absent, machine, plan, originals.sent)
+    after = build_rows(targets, absent, machine, plan, originals.last_sent_values)
     return _build_module_result(registry, machine, request, after, plan, remarks, diff if changed else {}, changed)
 
 
@@ -119,7 +119,7 @@ def _originals_to_targets(registry: Registry, originals: Originals) -> tuple[dic
     """Return the originals as targets; raises BadRequest for attributes that an update of the BIOS has removed."""
     targets = {}
     missing = []
-    for name, value in originals.attributes.items():
+    for name, value in originals.original_values.items():
         attribute = registry.find_attribute(name)
         if attribute is None or value is None:
             missing.append(name)
@@ -137,7 +137,7 @@ def _originals_to_targets(registry: Registry, originals: Originals) -> tuple[dic
 def _plan_boots_of_request(
     registry: Registry, machine: Machine, targets: Mapping[str, Target], request: BiosRequest
 ) -> BootPhases:
-    active, pending = machine.active, {} if request.foreign == CLEAR else machine.pending
+    active, pending = machine.active, {} if request.foreign == CLEAR else machine.pending_values
     plan = plan_targets_by_boot(registry, machine.vendor, targets, active, pending, request.unlock and not request.undo)
     parents = {name for lock in plan.blocked.values() for name in lock.causes if name in targets}
     if request.undo and parents:
@@ -160,7 +160,7 @@ def _choose_values_to_send_and_clear(
 
     Raises BadRequest where somebody else has settings pending and the request does not say to keep or clear them.
     """
-    pending, sent = machine.pending, originals.sent
+    pending, sent = machine.pending_values, originals.last_sent_values
     foreign = [
         name
         for name, value in pending.items()
@@ -242,7 +242,10 @@ def _names_unlocked_by_request(registry: Registry, machine: Machine, values: Map
 def _build_diff_of_pending_values(
     registry: Registry, machine: Machine, to_send: Mapping[str, Target], to_clear: list[str]
 ) -> dict[str, dict[str, str]]:
-    active, pending = redact_secret_values(machine.active, registry), redact_secret_values(machine.pending, registry)
+    active, pending = (
+        redact_secret_values(machine.active, registry),
+        redact_secret_values(machine.pending_values, registry),
+    )
     names = [*to_send, *(name for name in to_clear if name not in to_send)]
 
     def format_values(name: str, pending_value: object) -> str:
@@ -266,12 +269,12 @@ def _build_module_result(
 ) -> dict[str, Any]:
     return {
         "changed": changed,
-        "reboot_required": bool(machine.pending) or any(row["verdict"] == WAITS for row in rows),
+        "reboot_required": bool(machine.pending_values) or any(row["verdict"] == WAITS for row in rows),
         "boots": plan.boot_count,
         **rows_to_module_result(rows),
         "again": machine.self_test_state is not None,
         "claims": build_claims_for_bios_check(registry, machine, None if request.undo else request.options),
-        "pending": redact_secret_values(machine.pending, registry),
+        "pending": redact_secret_values(machine.pending_values, registry),
         "jobs": machine.job_summaries,
         "machine": machine.summary,
         "diff": diff,

@@ -131,7 +131,7 @@ class Machine:
         return [message for message in parse_messages(self.settings.get("Messages") or ()) if not message.is_success]
 
     @property
-    def pending(self) -> dict[str, Value]:
+    def pending_values(self) -> dict[str, Value]:
         """Return the values that the next boot changes.
 
         Some BMCs show the values of a waiting job as active already, so all staged values count while a job waits.

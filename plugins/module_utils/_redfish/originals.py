@@ -39,12 +39,12 @@ class Originals:
             self.data = _parse_originals_document(self.path, text)
 
     @property
-    def attributes(self) -> dict[str, Value]:
+    def original_values(self) -> dict[str, Value]:
         """Return the original of each attribute that was ever sent."""
         return dict(self.data.get("attributes", {}))
 
     @property
-    def sent(self) -> dict[str, Value]:
+    def last_sent_values(self) -> dict[str, Value]:
         """Return the value that was last sent for each attribute."""
         return dict(self.data.get("sent", {}))
 
@@ -62,7 +62,7 @@ class Originals:
         self, machine: Machine, registry: Registry, values: Mapping[str, Value]
     ) -> None:
         """Store the values that are about to be sent, and the originals of attributes that were never sent before."""
-        originals = self.attributes
+        originals = self.original_values
         for name in values:
             originals.setdefault(name, machine.active.get(name))
         if not self.data:
@@ -75,7 +75,9 @@ class Originals:
                 "saved": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "active": redact_secret_values(machine.active, registry),
             }
-        self._save_originals_document({**self.data, "attributes": originals, "sent": {**self.sent, **values}})
+        self._save_originals_document(
+            {**self.data, "attributes": originals, "sent": {**self.last_sent_values, **values}}
+        )
 
     def remove_stored_sent_values(self, names: Iterable[str]) -> None:
         """Remove values from the stored sent values, because they were cleared or could not be sent.
@@ -83,10 +85,9 @@ class Originals:
         Their originals stay in the file.
         """
         removed = set(names)
-        if removed & self.sent.keys():
-            self._save_originals_document(
-                {**self.data, "sent": {name: value for name, value in self.sent.items() if name not in removed}}
-            )
+        if removed & self.last_sent_values.keys():
+            kept = {name: value for name, value in self.last_sent_values.items() if name not in removed}
+            self._save_originals_document({**self.data, "sent": kept})
 
     def remove_originals_file(self) -> None:
         """Remove the file, because all originals are active again."""

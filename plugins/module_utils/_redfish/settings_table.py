@@ -39,7 +39,7 @@ def build_rows(
     sent: Mapping[str, Value],
 ) -> list[dict[str, Any]]:
     """Return a row for each requested attribute, and one for each option that the machine does not have."""
-    pending = machine.pending
+    pending = machine.pending_values
     rows = []
     for name, target in {**targets, **plan.first_boot, **plan.second_boot}.items():
         title = BIOS_OPTIONS[target.option].title if target.option in BIOS_OPTIONS else target.attribute.title
@@ -58,7 +58,7 @@ def _judge_requested_attribute(
 ) -> tuple[str, str]:
     """Return the verdict on a requested attribute, and a sentence without its subject, the name of the attribute."""
     name, wanted = target.name, target.value
-    active, pending = machine.active.get(name), machine.pending
+    active, pending = machine.active.get(name), machine.pending_values
     if name in pending:
         if pending[name] == wanted:
             job = f", by the job {machine.jobs[0].id}" if machine.jobs else ""
@@ -121,7 +121,7 @@ def build_claims_for_bios_check(
     An option that this machine does not have is left out unless a value is requested.
     """
     claims: dict[str, dict[str, Any]] = {}
-    pending, requested = machine.pending, options or {}
+    pending, requested = machine.pending_values, options or {}
     for option, bios_option in BIOS_OPTIONS.items():
         attribute, wanted = find_attribute_of_option(registry, machine.vendor, option), requested.get(option)
         name = attribute.name if attribute and attribute.name in machine.active else None

@@ -37,7 +37,7 @@ def send_and_read_back_settings(
     ``unlocked_by_others`` has the names of attributes that only the other values of the request unlock. Where the BMC
     refuses such an attribute, LockedUntilBoot is raised, and no setting was changed.
     """
-    pending_before = machine.pending
+    pending_before = machine.pending_values
     response = send_settings_with_entity_tag(machine, values)
     if not response.is_success:
         raise _make_error_for_refused_settings(machine, values, response, unlocked_by_others)
@@ -101,7 +101,7 @@ def clear_pending_settings_and_jobs(machine: Machine) -> Machine:
     for job in machine.jobs:
         _require_successful_response(machine, client.send_request("DELETE", job.path), f"delete the job {job.id}")
     machine_after = machine.read_machine_again()
-    if machine_after.pending:
+    if machine_after.pending_values:
         if machine_after.vendor == "Dell":
             action = _find_clear_pending_action_of_dell(machine_after)
             _require_successful_response(
@@ -111,15 +111,16 @@ def clear_pending_settings_and_jobs(machine: Machine) -> Machine:
             _require_successful_response(
                 machine_after,
                 send_settings_with_entity_tag(
-                    machine_after, {name: machine_after.active.get(name) for name in machine_after.pending}
+                    machine_after,
+                    {name: machine_after.active.get(name) for name in machine_after.pending_values},
                 ),
                 "take back what is pending",
             )
         machine_after = machine.read_machine_again()
-    if machine_after.pending:
+    if machine_after.pending_values:
         raise BmcError(
-            f"The BMC {machine.bmc_name} still has {', '.join(machine_after.pending)} pending after the request to "
-            "clear pending settings. Clear them in its web interface."
+            f"The BMC {machine.bmc_name} still has {', '.join(machine_after.pending_values)} pending after the request "
+            "to clear pending settings. Clear them in its web interface."
         )
     return machine_after
 
@@ -146,7 +147,7 @@ def _find_or_create_job_of_dell(machine: Machine, location: str, values: Mapping
 
     Without a job, a BMC of Dell would have the values pending for ever.
     """
-    if machine.vendor != "Dell" or not machine.pending:
+    if machine.vendor != "Dell" or not machine.pending_values:
         return None
     if not machine.jobs and machine.jobs_path and "/Jobs/" not in location:
         # A newer iDRAC answers 200 without a job where the same values were pending already.

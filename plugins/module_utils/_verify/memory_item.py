@@ -21,7 +21,11 @@ HELP = {METRIC: "The measured memory bandwidth over what the memory modules and 
 
 def memory_bandwidth_metric(speed: MemorySpeed) -> dict[str, list[Sample]]:
     """Return the samples by name of the metric; empty where nothing was measured."""
-    return {} if speed.share is None else {METRIC: [({}, round(speed.share, 3))]}
+    return (
+        {}
+        if speed.share_of_theoretical_bandwidth is None
+        else {METRIC: [({}, round(speed.share_of_theoretical_bandwidth, 3))]}
+    )
 
 
 def build_memory_item(speed: MemorySpeed, is_judged: bool = True) -> Item:
@@ -34,8 +38,9 @@ def build_memory_item(speed: MemorySpeed, is_judged: bool = True) -> Item:
     measured = None if speed.measured_gbps is None else f"{speed.measured_gbps:.0f} GB/s"
     if speed.is_slow:
         return Item(NAME, TITLE, WRONG if is_judged else NOT_CONFIGURED, faults, expected, measured)
-    if speed.share is None:
+    if speed.share_of_theoretical_bandwidth is None:
         sentence = speed.stale_reason or f"It was not measured on this host. {MEASURE_COMMAND} measures it in seconds."
         return Item(NAME, TITLE, NOT_CONFIGURED, " ".join(filter(None, [faults, sentence])), None, None)
-    sentence = f"{speed.share:.0%} of {speed.theoretical_gbps:.0f} GB/s were measured at {speed.measured_at}."
+    share = f"{speed.share_of_theoretical_bandwidth:.0%} of {speed.theoretical_gbps:.0f} GB/s"
+    sentence = f"{share} were measured at {speed.measured_at}."
     return Item(NAME, TITLE, OK, " ".join(filter(None, [sentence, faults])), expected, measured)

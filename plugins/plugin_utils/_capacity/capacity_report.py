@@ -72,8 +72,8 @@ def build_capacity_report(fleet: FleetCapacity, now: datetime) -> Report:
     report.sections += added_host_section(fleet)
     compared = compare_summaries(instance.run for instance in fleet.instances if instance.run)
     report.sections += [build_prediction_section(compared)] if compared else []
-    report.sections += _unknown_section(fleet)
-    report.steps += _steps(fleet)
+    report.sections += _hosts_without_facts_section(fleet)
+    report.steps += _list_next_steps(fleet)
     return report
 
 
@@ -211,7 +211,7 @@ def _host_cells(host: HostCapacity) -> list[str]:
     saved = f"{host.saved_bytes / UNITS['GiB']:.0f} GiB of weights are shared." if host.saved_bytes else ""
     return [
         host.sku,
-        f"{host.machine.gbps:.0f} {host.machine.source}",
+        f"{host.machine.gbps:.0f} {host.machine.bandwidth_source}",
         f"{host.weight_bytes / UNITS['GiB']:.0f} of {host.facts['bytes'] / UNITS['GiB']:.0f} GiB",
         f"{sum(instance.users or 0 for instance in host.instances)} of {slots}" if slots else "",
         host.verdict,
@@ -220,7 +220,7 @@ def _host_cells(host: HostCapacity) -> list[str]:
     ]
 
 
-def _unknown_section(fleet: FleetCapacity) -> Iterator[Section]:
+def _hosts_without_facts_section(fleet: FleetCapacity) -> Iterator[Section]:
     by_reason: dict[str, list[str]] = {}
     for name, reason in fleet.without_facts.items():
         by_reason.setdefault(reason, []).append(name)
@@ -230,13 +230,13 @@ def _unknown_section(fleet: FleetCapacity) -> Iterator[Section]:
         yield Section("unknown", "Hosts without facts", Table(columns, rows))
 
 
-def _steps(fleet: FleetCapacity) -> Iterator[Step]:
+def _list_next_steps(fleet: FleetCapacity) -> Iterator[Step]:
     """Yield what to do next: ask hosts, measure their memory, and measure their instances."""
     if fleet.without_facts:
         yield Step(
             "Ask the hosts without facts.", "ansible-playbook playbooks/capacity.yml -e epyc_capacity_ask=missing"
         )
-    if any(host.machine.source != MEASURED for host in fleet.hosts):
+    if any(host.machine.bandwidth_source != MEASURED for host in fleet.hosts):
         yield Step(
             "Measure the bandwidth of each host once; it takes seconds.",
             "ansible-playbook playbooks/benchmark.yml -e epyc_benchmark_memory=true",

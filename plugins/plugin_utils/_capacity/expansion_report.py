@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.repo
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity import paper_tiers
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.machine import plan_service
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.paper_machines import list_paper_machines
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.paper_machines import list_data_sheet_machines
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def promised_rate_section(fleet: FleetCapacity) -> Iterator[Section]:
         for promised in paper_tiers.list_promised_rates([host.machine], fleet.request):
             groups.setdefault((host.sku, *_promised_cells(promised)), []).append(host.name)
     known = {host.sku for host in fleet.hosts}
-    for machine in list_paper_machines():
+    for machine in list_data_sheet_machines():
         for promised in paper_tiers.list_promised_rates([machine], fleet.request):
             if machine.name not in known:
                 groups.setdefault((machine.name, *_promised_cells(promised)), []).append("one more")
@@ -100,14 +100,14 @@ def added_host_section(fleet: FleetCapacity) -> Iterator[Section]:
         tier.shape.name: tier.shape for tier in paper_tiers.PAPER_TIERS
     }
     machines: dict[str, tuple[Machine, float | None, str]] = {}
-    for host in sorted(fleet.hosts, key=lambda host: (bool(host.faults), host.machine.source)):
+    for host in sorted(fleet.hosts, key=lambda host: (bool(host.faults), host.machine.bandwidth_source)):
         machines.setdefault(host.sku, (host.machine, host.watts[0], f"as {host.name}"))
-    for machine in list_paper_machines():
+    for machine in list_data_sheet_machines():
         machines.setdefault(machine.name, (machine, machine.watts, machine.note))
     rows: list[list[AnyCell]] = [
         [
             name,
-            f"{machine.gbps:.0f} {machine.source}",
+            f"{machine.gbps:.0f} {machine.bandwidth_source}",
             "" if watts is None else f"{watts:.0f}",
             *(_service_text(plan_service(machine, shape, fleet.request)) for shape in shapes.values()),
             note,

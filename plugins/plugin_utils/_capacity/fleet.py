@@ -184,7 +184,7 @@ class HostCapacity:
             "bytes": self.facts["bytes"],
             "time": self.facts["time"],
             "gbps": round(self.machine.gbps, 1),
-            "gbps_source": self.machine.source,
+            "gbps_source": self.machine.bandwidth_source,
             "theoretical_gbps": self.facts["memory"]["theoretical_gbps"],
             "watts": watts,
             "watts_source": watts_source,

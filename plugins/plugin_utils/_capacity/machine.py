@@ -62,12 +62,12 @@ class Machine:
         return sum(socket.gbps for socket in self.sockets)
 
     @property
-    def source(self) -> str:
+    def bandwidth_source(self) -> str:
         """The source of the bandwidth: "measured" only where that of each socket was measured."""
-        return join_sources([socket.source for socket in self.sockets])
+        return join_bandwidth_sources([socket.source for socket in self.sockets])
 
     @property
-    def bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """The memory of all sockets."""
         return sum(socket.bytes for socket in self.sockets)
 
@@ -98,7 +98,7 @@ class Service:
         }
 
 
-def join_sources(sources: Sequence[str]) -> str:
+def join_bandwidth_sources(sources: Sequence[str]) -> str:
     """Return "measured" where all of at least one source are that, else "paper"."""
     return MEASURED if sources and set(sources) == {MEASURED} else PAPER
 
@@ -118,23 +118,27 @@ def machine_of_facts(name: str, facts: Mapping[str, Any]) -> Machine:
 
 def plan_service(machine: Machine, shape: ModelShape, request: CapacityRequest) -> Service | None:
     """Return what a machine serves of a model if it serves nothing else; None where the model does not fit."""
-    fitting = [socket for socket in machine.sockets if _has_room(socket.bytes, shape)]
+    fitting = [socket for socket in machine.sockets if _fits_in_usable_memory(socket.bytes, shape)]
     if fitting:
         services = [_serve_on_sockets([socket], shape, request) for socket in fitting]
         users = sum(service.users for service in services)
         slowest = min(services, key=lambda service: service.tokens_per_second)
         slowest.instances, slowest.users = len(services), users
         return slowest
-    return _serve_on_sockets(machine.sockets, shape, request) if _has_room(machine.bytes, shape) else None
+    return (
+        _serve_on_sockets(machine.sockets, shape, request)
+        if _fits_in_usable_memory(machine.memory_bytes, shape)
+        else None
+    )
 
 
-def _has_room(size: int, shape: ModelShape) -> bool:
+def _fits_in_usable_memory(size: int, shape: ModelShape) -> bool:
     return size * USABLE_MEMORY >= shape.file_bytes
 
 
 def _serve_on_sockets(sockets: Sequence[MachineSocket], shape: ModelShape, request: CapacityRequest) -> Service:
     """Return the service of one instance on some sockets; KV caches limit its users too."""
-    gbps, source = sum(socket.gbps for socket in sockets), join_sources([socket.source for socket in sockets])
+    gbps, source = sum(socket.gbps for socket in sockets), join_bandwidth_sources([socket.source for socket in sockets])
     processor = choose_decode_threads(shape, join_processors([socket.processor for socket in sockets]), gbps, source)
     rate = predict_decode_rate(shape, processor, gbps, source, context=request.context)
     users = count_streams_at_rate(shape, processor, gbps, source, request.rate, request.context)

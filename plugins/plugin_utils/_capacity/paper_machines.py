@@ -55,13 +55,13 @@ def processor_watts(sku: str, sockets: int) -> float | None:
     return None if watts is None else float(watts * sockets)
 
 
-def list_paper_machines() -> Iterator[Machine]:
+def list_data_sheet_machines() -> Iterator[Machine]:
     """Yield the machines that one more host could be, each with a module of 64 GiB in each channel."""
     for sku, sockets in MACHINES:
-        yield build_paper_machine(sku, sockets)
+        yield build_data_sheet_machine(sku, sockets)
 
 
-def build_paper_machine(sku: str, sockets: int) -> Machine:
+def build_data_sheet_machine(sku: str, sockets: int) -> Machine:
     """Return a machine by the data sheet of its SKU, with the usual share of its bandwidth."""
     family, model_number, cores, ccds, channels, dummy = DATA_SHEETS[sku]
     top = Topology()

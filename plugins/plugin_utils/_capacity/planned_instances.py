@@ -15,7 +15,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.model_shape import shape_of_catalogue_entry
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole_number
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.fleet import name_of_model_file
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.machine import USABLE_MEMORY, join_sources
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.machine import (
+    USABLE_MEMORY,
+    join_bandwidth_sources,
+)
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import require_tables
 
 if TYPE_CHECKING:
@@ -71,7 +74,7 @@ def _facts_of_row(row: Entry, facts: Entry, shapes: KnownShapes) -> dict[str, An
     model = str(row.get("model") or "")
     shape = shapes.find_shape(model)
     size = int(shape["file_bytes"]) if shape else 0
-    sockets, share, nodes = _find_place(str(row.get("cpus") or ""), size, facts["sockets"])
+    sockets, share, nodes = _sockets_share_and_nodes_of_cpus(str(row.get("cpus") or ""), size, facts["sockets"])
     is_mapped = not row.get("hugepages") and not row.get("direct_io")
     return {
         "name": str(row.get("name") or "?"),
@@ -86,12 +89,14 @@ def _facts_of_row(row: Entry, facts: Entry, shapes: KnownShapes) -> dict[str, An
         "nodes": nodes,
         "processor": _join_processors(sockets, share),
         "gbps": share * sum(socket["gbps"] for socket in sockets),
-        "source": join_sources([socket["source"] for socket in sockets]),
+        "source": join_bandwidth_sources([socket["source"] for socket in sockets]),
         "run": None,
     }
 
 
-def _find_place(cpus: str, size: int, sockets: Sequence[Entry]) -> tuple[list[Entry], float, list[int]]:
+def _sockets_share_and_nodes_of_cpus(
+    cpus: str, size: int, sockets: Sequence[Entry]
+) -> tuple[list[Entry], float, list[int]]:
     """Return the sockets of an instance, the share that it has of them, and its nodes.
 
     Without a place that is known here, an instance has the first socket whose memory is large enough, or all sockets.

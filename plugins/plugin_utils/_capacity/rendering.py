@@ -12,7 +12,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.repo
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity import fleet as fleets
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity import paper_tiers
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.capacity_report import build_capacity_report
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.paper_machines import list_paper_machines
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.paper_machines import list_data_sheet_machines
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.planned_instances import (
     KnownShapes,
     list_planned_instances,
@@ -35,7 +35,7 @@ VERSION = 1
 SERVED, NOT_COUNTED, UNDER_WANTED = 0, 1, 2
 
 
-def count_fleet(
+def compute_fleet_capacity(
     hosts: Mapping[str, Mapping[str, Any]], request: CapacityRequest, user_entries: Any = None
 ) -> fleets.FleetCapacity:
     """Return the capacity of hosts, each with ``facts`` (or None and a ``reason``) and ``instances`` of the inventory.
@@ -91,7 +91,7 @@ def capacity_to_dict(fleet: fleets.FleetCapacity, now: datetime) -> dict[str, An
         "tiers": [tier.to_dict() for tier in paper_tiers.list_tier_services(machines, request)],
         "promise": [
             promised.to_dict()
-            for promised in paper_tiers.list_promised_rates([*machines, *list_paper_machines()], request)
+            for promised in paper_tiers.list_promised_rates([*machines, *list_data_sheet_machines()], request)
         ],
     }
 

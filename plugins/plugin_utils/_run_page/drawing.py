@@ -124,7 +124,7 @@ class Axis:
         self.begin = begin
         self.end = end
 
-    def place(self, value: float) -> float:
+    def value_to_place(self, value: float) -> float:
         """Return the place of a value; the nearest end of the axis for a value beyond it."""
         share = (value - self.low) / (self.high - self.low)
         return self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin)
@@ -150,10 +150,10 @@ def svg_axes(across: Axis, up: Axis, across_labels: Sequence[tuple[float, str]])
     bottom, top = max(up.begin, up.end), min(up.begin, up.end)
     parts = []
     for value, label in across_labels:
-        x = across.place(value)
+        x = across.value_to_place(value)
         parts += [svg_line(x, top, x, bottom, "axis"), svg_text(x, bottom + 16, label, "middle")]
     for value, label in up.round_values_with_labels():
-        y = up.place(value)
+        y = up.value_to_place(value)
         parts += [svg_line(0.0, y, 1.0, y, "axis"), svg_text("-8", y + 4, label, "end")]
     return parts
 
@@ -170,7 +170,7 @@ def css_class_and_shape_of_arm(arm: str) -> tuple[str, str]:
     return LOOKS.get(arm, OTHER_LOOK)
 
 
-def look_of_curve(name: str) -> tuple[str, str]:
+def css_class_and_shape_of_curve(name: str) -> tuple[str, str]:
     """Return the CSS class and the shape of a curve; curves that are no arms have the looks of stock and tuned."""
     return LOOKS_OF_CURVES.get(name) or css_class_and_shape_of_arm(name)
 
@@ -179,7 +179,7 @@ def svg_legend(meanings: Mapping[str, str]) -> Html:
     """Return the legend of arms with their meanings; arms that look the same share the entry of the first of them."""
     entries: dict[tuple[str, str], str] = {}
     for arm, meaning in meanings.items():
-        look = look_of_curve(arm)
+        look = css_class_and_shape_of_curve(arm)
         entries.setdefault(look, "other arms" if look == OTHER_LOOK else f"{arm}{f': {meaning}' if meaning else ''}")
     return element("p", *(_legend_entry(*look, name) for look, name in entries.items()), class_="legend")
 

@@ -101,7 +101,7 @@ def _render_change(change: Change) -> Html:
 
 def _render_table(table: Table) -> Html:
     """Return a table in a box in which it scrolls; a column of remarks is the last."""
-    used = [at for at in range(len(table.columns)) if not at or _has_content(table, at)]
+    used = [at for at in range(len(table.columns)) if not at or _column_has_content(table, at)]
     axes = {at: _build_log_axis(table, at) for at in used if table.columns[at].kind == PLOT}
     head = [_heading_cell(table.columns[at], axes.get(at), at == 0) for at in used]
     body = []
@@ -116,7 +116,7 @@ def _render_table(table: Table) -> Html:
     return element("div", inner, class_="wide", tabindex="0")
 
 
-def _has_content(table: Table, at: int) -> bool:
+def _column_has_content(table: Table, at: int) -> bool:
     cells = [row[at] for row in table.rows]
     if table.columns[at].kind == PLOT:
         return any(isinstance(cell, Cell) and cell.interval for cell in cells)
@@ -158,7 +158,7 @@ def _build_log_axis(table: Table, at: int) -> draw.Axis:
 def _draw_scale(axis: draw.Axis) -> Html:
     parts = [draw.svg_line(0.0, SCALE_HEIGHT - 1, 1.0, SCALE_HEIGHT - 1, "base")]
     for value, label in draw.round_values_with_labels(math.exp(axis.low), math.exp(axis.high), 4):
-        x = axis.place(math.log(value))
+        x = axis.value_to_place(math.log(value))
         parts += [
             draw.svg_line(x, SCALE_HEIGHT - 5, x, SCALE_HEIGHT - 1, "base"),
             draw.svg_text(x, SCALE_HEIGHT - 7, label, "middle"),
@@ -168,11 +168,11 @@ def _draw_scale(axis: draw.Axis) -> Html:
 
 def _draw_interval(cell: AnyCell, axis: draw.Axis, zone: float) -> Html:
     """Return the plot of a row: the zone of no effect, the ratio 1, and the interval with its estimate."""
-    begin, end = axis.place(-zone), axis.place(zone)
+    begin, end = axis.value_to_place(-zone), axis.value_to_place(zone)
     middle = PLOT_HEIGHT / 2
     parts = [
         draw.svg_rectangle(begin, 0, end - begin, PLOT_HEIGHT, "zone"),
-        draw.svg_line(axis.place(0.0), 0, axis.place(0.0), PLOT_HEIGHT, "one"),
+        draw.svg_line(axis.value_to_place(0.0), 0, axis.value_to_place(0.0), PLOT_HEIGHT, "one"),
     ]
     interval = cell.interval if isinstance(cell, Cell) else None
     label = "no interval"
@@ -184,7 +184,7 @@ def _draw_interval(cell: AnyCell, axis: draw.Axis, zone: float) -> Html:
 
 
 def _interval_marks(interval: Interval, axis: draw.Axis, middle: float, cell: Cell) -> list[Html]:
-    low, high, mean = (axis.place(value) for value in (interval.low, interval.high, interval.mean))
+    low, high, mean = (axis.value_to_place(value) for value in (interval.low, interval.high, interval.mean))
     return [
         draw.svg_line(low, middle, high, middle, "range"),
         _draw_interval_end(low, middle, interval.low < axis.low, "left"),

@@ -42,7 +42,7 @@ def sample_chart(run: ShownRun) -> Iterator[Html]:
     bottom = float(len(cells) * (PANEL + TITLE))
     first = next((at for at, sample in enumerate(run.data["samples"]) if _is_confirmation_sample(run, sample)), None)
     if first is not None:
-        x = across.place(first - 0.5)
+        x = across.value_to_place(first - 0.5)
         parts.append(draw.svg_line(x, 0, x, bottom, "one"))
         parts.append(draw.svg_text(x, bottom + 14, "confirmation from here", "end small" if x > 0.5 else "small"))
     yield _folded_chart(
@@ -97,13 +97,13 @@ def _draw_panel(
         draw.svg_line(0.0, top + PANEL, 1.0, top + PANEL, "axis"),
     ]
     for speed in dict.fromkeys((max(speeds), min(speeds))):
-        parts.append(draw.svg_text("-8", up.place(speed) + 4, draw.format_decimals(speed), "end"))
+        parts.append(draw.svg_text("-8", up.value_to_place(speed) + 4, draw.format_decimals(speed), "end"))
     for at, speed, sample in spots:
         look, shape = draw.css_class_and_shape_of_arm(sample["arm"])
         reason = run.discarded_rounds.get(sample["round"], "")
         title = f"round {sample['round']}, {sample['arm']}: {draw.format_decimals(speed, 2)}"
         title += f"; discarded: {reason}" if reason else ""
-        mark = draw.svg_mark(shape, across.place(at), up.place(speed), title, bool(reason))
+        mark = draw.svg_mark(shape, across.value_to_place(at), up.value_to_place(speed), title, bool(reason))
         parts.append(element("g", mark, class_=look))
     return parts
 

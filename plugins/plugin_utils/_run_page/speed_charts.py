@@ -70,8 +70,8 @@ def curve_chart(
     parts = draw.svg_axes(across, up, ticks)
     parts.append(draw.svg_text(0.96, BOTTOM + 34, unit, "end"))
     for arm, curve in curves.items():
-        kind, shape = draw.look_of_curve(arm)
-        spots = [(across.place(x), up.place(y)) for x, y in curve]
+        kind, shape = draw.css_class_and_shape_of_curve(arm)
+        spots = [(across.value_to_place(x), up.value_to_place(y)) for x, y in curve]
         marks = draw.svg_curve(spots, "range")
         for (x, y), spot in zip(curve, spots):
             title = f"{arm}, {draw.format_pixels(x)} {unit}: {draw.format_decimals(y)} tokens per second"

@@ -24,7 +24,7 @@ from .. import textfile
 from ..safe_open import open_folder
 from .http import (
     ServedFile,
-    error_reason,
+    failed_request_reason,
     is_untrusted_certificate,
     open_url,
     parse_first_byte_and_total,
@@ -310,4 +310,4 @@ class Download:
         passes = not isinstance(error, urllib.error.HTTPError) or error.code in TRANSIENT_STATUS
         if not passes or is_untrusted_certificate(error):
             raise permanent_request_error(self.url, error) from None
-        return error_reason(error)
+        return failed_request_reason(error)

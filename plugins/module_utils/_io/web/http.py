@@ -66,7 +66,7 @@ def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | No
         if reason := _access_denied_reason(url, error):
             raise BadRequest(reason) from None
         if not any("X-Linked-Size" in headers for headers in redirects.redirect_headers[:1]):
-            raise TuningError(f"{url} cannot be fetched: {error_reason(error)}.") from None
+            raise TuningError(f"{url} cannot be fetched: {failed_request_reason(error)}.") from None
         remote = ServedFile({})
     for first in redirects.redirect_headers[:1]:
         remote.sha256 = parse_sha256_header(first)
@@ -147,7 +147,7 @@ def permanent_request_error(url: str, error: Exception) -> TuningError:
             f"{url} cannot be fetched: the server answers {error.code} {error.reason}{reason}. Check the URL."
         )
     trust = "its certificate is not trusted here: " if is_untrusted_certificate(error) else ""
-    return TuningError(f"{url} cannot be fetched: {trust}{error_reason(error)}.")
+    return TuningError(f"{url} cannot be fetched: {trust}{failed_request_reason(error)}.")
 
 
 def _access_denied_reason(url: str, error: Exception) -> str:
@@ -170,7 +170,7 @@ def is_untrusted_certificate(error: Exception) -> bool:
     return type(getattr(error, "reason", None)).__name__ == "SSLCertVerificationError"
 
 
-def error_reason(error: Exception) -> str:
+def failed_request_reason(error: Exception) -> str:
     """Return the reason of a failed request as a part of a message."""
     reason = getattr(error, "reason", None)
     if isinstance(error, urllib.error.HTTPError):

@@ -46,12 +46,12 @@ def find_boot_loader(fs: KernelFS) -> Grub | Grubby:
     if fs.read_status("/usr/sbin/grubby") is not None or fs.read_status("/sbin/grubby") is not None:
         return Grubby()
     raise BadRequest(
-        f"{_distribution_name(fs)} has neither {UPDATE} nor grubby, so sovereign.epyc does not know how it boots. "
+        f"{_read_distribution_name(fs)} has neither {UPDATE} nor grubby, so sovereign.epyc does not know how it boots. "
         f"{INSTEAD}"
     )
 
 
-def _distribution_name(fs: KernelFS) -> str:
+def _read_distribution_name(fs: KernelFS) -> str:
     rows = (fs.read_if_present("/etc/os-release") or "").splitlines()
     names = [row.partition("=")[2].strip('"') for row in rows if row.startswith("PRETTY_NAME=")]
     return names[0] if names else "This host"

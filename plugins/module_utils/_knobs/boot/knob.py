@@ -68,7 +68,7 @@ class CommandLine(Knob):
         self._wanted: Settings | None = None
 
     @property
-    def loader(self) -> Loader:
+    def boot_loader(self) -> Loader:
         if self._loader is None:
             self._loader = self._find(self.fs)
         return self._loader
@@ -90,9 +90,9 @@ class CommandLine(Knob):
         # An undo without boot parameters must not fail on a host with an unsupported boot loader.
         if not addresses:
             return {}
-        configured = self.loader.read_configured_settings()
-        self._entries = [cmdline.parameters_to_settings(words) for words in self.loader.list_parameters_by_entry()]
-        self._loader_stale_reason = self.loader.stale_drop_in_reason()
+        configured = self.boot_loader.read_configured_settings()
+        self._entries = [cmdline.parameters_to_settings(words) for words in self.boot_loader.list_parameters_by_entry()]
+        self._loader_stale_reason = self.boot_loader.stale_drop_in_reason()
         self._seen = {address: configured.get(_canonical_parameter_name(address)) for address in addresses}
         return dict(self._seen)
 
@@ -109,12 +109,12 @@ class CommandLine(Knob):
         """Return why the next boot may lack a configured setting; an empty text if it cannot."""
         if self._entries and all(entry.get(_canonical_parameter_name(address)) == wanted for entry in self._entries):
             return self._loader_stale_reason
-        return f"not every boot entry has it; {self.loader.remake_hint}"
+        return f"not every boot entry has it; {self.boot_loader.remake_hint}"
 
     def unreachable_reason(self, address: str) -> str | None:
         """Return the reason if the boot loader is unsupported or the drop-in is damaged, else None."""
         try:
-            self.loader.stale_drop_in_reason()
+            self.boot_loader.stale_drop_in_reason()
         except TuningError as error:
             return str(error)
         return None
@@ -125,7 +125,7 @@ class CommandLine(Knob):
             return {}
         names = {_parameter_name(address): text for address, text in originals.items()}
         try:
-            return {PREFIX + name: text for name, text in self.loader.settings_to_restore(names).items()}
+            return {PREFIX + name: text for name, text in self.boot_loader.settings_to_restore(names).items()}
         except TuningError:
             return originals
 
@@ -134,7 +134,9 @@ class CommandLine(Knob):
         return wanted == live
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        self._remarks += self.loader.apply_settings({change.address[len(PREFIX) :]: change.after for change in changes})
+        self._remarks += self.boot_loader.apply_settings(
+            {change.address[len(PREFIX) :]: change.after for change in changes}
+        )
 
     def module_facts(self) -> dict[str, object]:
         """Return running and configured parameters, and the names of those that wait for a reboot."""
@@ -157,7 +159,7 @@ class CommandLine(Knob):
             for word in cmdline.setting_to_parameters(name, text)
         ]
         keys = {cmdline.canonical_parameter_name(name) for name in settings}
-        for words in self.loader.list_parameters_by_entry():
+        for words in self.boot_loader.list_parameters_by_entry():
             others = [
                 word
                 for word in words

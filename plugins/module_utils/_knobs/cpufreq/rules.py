@@ -40,8 +40,8 @@ def plan_policy_files(policy: Policy, requested: Mapping[str, Any], remarks: lis
             files[SPEED] = None
     _plan_limits(policy, requested, files, remarks)
     if requested.get("speed"):
-        _plan_speed(policy, requested, files, remarks)
-    _plan_preference(policy, governor or policy.governor, requested, files)
+        _plan_userspace_speed(policy, requested, files, remarks)
+    _plan_energy_preference(policy, governor or policy.governor, requested, files)
     return files
 
 
@@ -151,7 +151,7 @@ def _add_boost_remark(policy: Policy, option: str, requested: Mapping[str, Any],
         )
 
 
-def _plan_speed(policy: Policy, requested: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
+def _plan_userspace_speed(policy: Policy, requested: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
     speed = _resolve_frequency(policy, "speed", requested["speed"], requested.get("boost"))
     low, high = int(files.get(MIN) or policy.min), int(files.get(MAX) or policy.max)
     if not low <= speed <= high:
@@ -163,7 +163,7 @@ def _plan_speed(policy: Policy, requested: Mapping[str, Any], files: Files, rema
     _add_boost_remark(policy, "speed", requested, speed, remarks)
 
 
-def _plan_preference(policy: Policy, governor: str | None, requested: Mapping[str, Any], files: Files) -> None:
+def _plan_energy_preference(policy: Policy, governor: str | None, requested: Mapping[str, Any], files: Files) -> None:
     epp = requested.get("epp")
     if policy.driver != ACTIVE:
         if epp:

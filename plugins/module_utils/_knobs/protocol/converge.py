@@ -96,11 +96,11 @@ def converge_knobs(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -
             raise
         outcome = Outcome(changes, remarks)
         if not check:
-            _finish_runs(knobs, outcome)
+            _record_end_of_run_in_each_knob(knobs, outcome)
     return outcome
 
 
-def _finish_runs(knobs: Sequence[Knob], outcome: Outcome) -> None:
+def _record_end_of_run_in_each_knob(knobs: Sequence[Knob], outcome: Outcome) -> None:
     """Finish the run of every knob; raise LedgerNotUpdated if a knob cannot record the end of its run."""
     reasons = []
     for knob in knobs:

@@ -38,14 +38,18 @@ def chat_template_faults(template: str) -> Iterator[str]:
         if match is None:
             break
         mark = match.group()
-        end = template.find("#}", match.end()) if mark == "{#" else _find_end(template, match.end(), MARKS[mark])
+        end = (
+            template.find("#}", match.end())
+            if mark == "{#"
+            else _find_closing_delimiter(template, match.end(), MARKS[mark])
+        )
         if end < 0:
             yield f"its mark {mark} at character {match.start()} is not closed"
             return
         if mark == "{%":
             found = WORD.match(template, match.end())
             word = found.group(1) if found else ""
-            fault = _follow_statement(blocks, word, template[match.end() : end])
+            fault = _update_open_blocks_and_find_fault(blocks, word, template[match.end() : end])
             if fault:
                 yield f"{fault} at character {match.start()}"
                 return
@@ -56,7 +60,7 @@ def chat_template_faults(template: str) -> Iterator[str]:
         yield f"its {{% {blocks[-1]} %}} is not ended"
 
 
-def _find_end(template: str, at: int, close: str) -> int:
+def _find_closing_delimiter(template: str, at: int, close: str) -> int:
     """Return where a statement or an expression is closed, outside of strings and braces; -1 where it is not."""
     depth = 0
     while True:
@@ -75,7 +79,7 @@ def _find_end(template: str, at: int, close: str) -> int:
             depth = max(0, depth - 1)
 
 
-def _follow_statement(blocks: list[str], word: str, statement: str) -> str:
+def _update_open_blocks_and_find_fault(blocks: list[str], word: str, statement: str) -> str:
     """Begin or end a block, and return the fault of the statement; empty for a fitting statement."""
     if word in BLOCKS or (word == "set" and "=" not in statement):
         blocks.append(word)

@@ -38,7 +38,7 @@ TYPES = {
 }
 
 
-def hyperparameter_reasons(model: Model, overrides: str = "") -> Iterator[str]:
+def unusable_header_value_reasons(model: Model, overrides: str = "") -> Iterator[str]:
     """Yield why no server can use the values of a model's header.
 
     ``overrides`` is the text of arguments that replace values; a key in it is not checked.
@@ -62,7 +62,7 @@ def hyperparameter_reasons(model: Model, overrides: str = "") -> Iterator[str]:
             yield f"{model.path} has tensors of attention, and says {number} of {whole_key}. {GET_AGAIN}"
 
 
-def tokenizer_reasons(model: Model) -> Iterator[str]:
+def unusable_tokenizer_reasons(model: Model) -> Iterator[str]:
     """Yield why a server cannot turn text into tokens with this model."""
     kind = model.header_text(TOKENIZER)
     if not kind:

@@ -20,7 +20,7 @@ ARCHITECTURE = "clip"
 WIDTHS = ("clip.vision.projection_dim", "clip.audio.projection_dim", "clip.projection_dim")
 
 
-def projector_reasons(model: Model, projector: Model) -> Iterator[str]:
+def unsuitable_projector_reasons(model: Model, projector: Model) -> Iterator[str]:
     """Yield why a file cannot be the projector of a model.
 
     Converters have written other widths than that of the output, so a file is of another width only where neither the

@@ -43,7 +43,7 @@ IN_ALL_BLOCKS = {
 FUSED, FUSED_PARTS = "attn_qkv.weight", {"attn_q.weight", "attn_k.weight", "attn_v.weight"}
 
 
-def tensor_place_reasons(model: Model, engine: str | None) -> Iterator[str]:
+def misplaced_tensor_reasons(model: Model, engine: str | None) -> Iterator[str]:
     """Yield why the tensors of a model are not where a server expects them. ``engine`` is None where it is unknown."""
     if not model.tensors:
         yield f"{model.path} has no tensors: it is a vocabulary or a header alone, not a model. Get the whole model."
@@ -60,10 +60,10 @@ def tensor_place_reasons(model: Model, engine: str | None) -> Iterator[str]:
                 f"{ALIGNMENT} (general.alignment is {part.alignment}). {GET_AGAIN}"
             )
         if engine == LLAMA:
-            yield from _offset_reasons(part)
+            yield from _gap_before_tensor_reasons(part)
 
 
-def _offset_reasons(part: GgufFile) -> Iterator[str]:
+def _gap_before_tensor_reasons(part: GgufFile) -> Iterator[str]:
     """Yield where a tensor of a file is not directly behind the one before it, which llama.cpp insists on."""
     end = 0
     for tensor in part.tensors:
@@ -80,7 +80,7 @@ def _offset_reasons(part: GgufFile) -> Iterator[str]:
         end += -(-tensor.bytes // part.alignment) * part.alignment
 
 
-def tensor_shape_reasons(model: Model) -> Iterator[str]:
+def missing_or_wrongly_shaped_tensor_reasons(model: Model) -> Iterator[str]:
     """Yield which tensors a model lacks, or has in another shape than the numbers of its header give."""
     blocks = _tensors_by_block(model)
     yield from _missing_tensor_reasons(model, blocks)
@@ -88,12 +88,12 @@ def tensor_shape_reasons(model: Model) -> Iterator[str]:
     if width and model.tokens and model.architecture not in OTHER_WIDTHS:
         embedding = {tensor.name: tensor for tensor in model.tensors if tensor.name == TOKEN_EMBEDDING}
         shape = (width, len(model.tokens))
-        yield from _shape_reasons(model, embedding, {TOKEN_EMBEDDING: shape}, f"{EMBEDDING} and vocabulary")
+        yield from _wrong_shape_reasons(model, embedding, {TOKEN_EMBEDDING: shape}, f"{EMBEDDING} and vocabulary")
     if model.architecture in UNIFORM:
         for number, block in blocks.items():
-            wanted = {f"blk.{number}.{name}": shape for name, shape in _shapes_of_block(model).items()}
+            wanted = {f"blk.{number}.{name}": shape for name, shape in _expected_tensor_shapes_of_block(model).items()}
             tensors = {tensor.name: tensor for tensor in block.values()}
-            yield from _shape_reasons(model, tensors, wanted, "the numbers")
+            yield from _wrong_shape_reasons(model, tensors, wanted, "the numbers")
 
 
 def _tensors_by_block(model: Model) -> dict[int, dict[str, Tensor]]:
@@ -136,7 +136,7 @@ def _missing_tensor_reasons(model: Model, blocks: Mapping[int, Mapping[str, Tens
             return
 
 
-def _shapes_of_block(model: Model) -> dict[str, tuple[int, int]]:
+def _expected_tensor_shapes_of_block(model: Model) -> dict[str, tuple[int, int]]:
     """Return the shapes of the tensors of a block, as far as the header gives them: row length and number of rows."""
     width = model.header_number_of_architecture(EMBEDDING)
     heads = model.header_number_of_architecture(HEADS)
@@ -161,7 +161,7 @@ def _shapes_of_block(model: Model) -> dict[str, tuple[int, int]]:
     return shapes
 
 
-def _shape_reasons(
+def _wrong_shape_reasons(
     model: Model, tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, int]], source: str
 ) -> Iterator[str]:
     for name, (row_length, rows) in shapes.items():

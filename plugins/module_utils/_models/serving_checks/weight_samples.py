@@ -32,7 +32,7 @@ LEAST_FILE = 32 << 20
 NEVER_ZERO = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "ffn_up.weight", "ffn_gate.weight")
 
 
-def missing_weight_reasons(model: Model) -> Iterator[str]:
+def all_zero_matrix_reasons(model: Model) -> Iterator[str]:
     """Yield the first matrix of a model that is all zeros where it was looked at."""
     if model.file_bytes < LEAST_FILE:
         return

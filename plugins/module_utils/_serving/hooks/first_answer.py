@@ -112,7 +112,7 @@ def _count_requests_in_progress(url: str, key: str | None, row: EngineRow) -> in
     return round(sum(numbers.get(name, 0) for name in row.active_request_metrics))
 
 
-def _completion_reason(answer: dict[str, Any]) -> str:
+def _wrong_completion_reason(answer: dict[str, Any]) -> str:
     """Return why a completion proves that the server does not compute; "" where it proves no such thing."""
     count = answer.get("tokens_predicted", (answer.get("usage") or {}).get("completion_tokens"))
     if count == 0:
@@ -141,7 +141,7 @@ def _improbable_token_remark(answer: dict[str, Any]) -> str:
     )
 
 
-def _embedding_reason(answer: dict[str, Any]) -> str:
+def _wrong_embedding_reason(answer: dict[str, Any]) -> str:
     """Return why the answer to a request for a vector is wrong; "" where it is right."""
     vectors = list(_list_values(answer.get("data"), ("embedding",)))
     if not vectors:
@@ -151,7 +151,7 @@ def _embedding_reason(answer: dict[str, Any]) -> str:
     return "" if any(vectors) else f"all numbers of the vector are zero{WRONG_MODEL}"
 
 
-def _score_reason(answer: dict[str, Any]) -> str:
+def _wrong_score_reason(answer: dict[str, Any]) -> str:
     """Return why the answer to a request for a score is wrong; "" where it is right."""
     scores = list(_list_values(answer.get("results"), ("relevance_score", "score")))
     if not scores:
@@ -179,4 +179,4 @@ def _is_finite(value: Any) -> bool:
 
 
 WRONG_MODEL = ": the file of the model is damaged or incomplete, or this build computes it wrongly."
-JUDGES = {COMPLETION: _completion_reason, EMBEDDING: _embedding_reason, RERANK: _score_reason}
+JUDGES = {COMPLETION: _wrong_completion_reason, EMBEDDING: _wrong_embedding_reason, RERANK: _wrong_score_reason}

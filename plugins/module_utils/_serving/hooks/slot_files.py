@@ -129,7 +129,7 @@ def save_slots(
             room = limit - sum(note["size"] for note in saved)
             try:
                 seconds = server.clock.monotonic() - begin
-                _require_room_and_time(server, folder, slot, room, slot_bytes, saved, seconds)
+                _require_slot_can_be_saved(server, folder, slot, room, slot_bytes, saved, seconds)
                 note = _save_slot(server, folder, slot, room, loaded)
             except (TuningError, OSError) as error:
                 report(f"Slot {slot.number} is not saved: {error}")
@@ -139,10 +139,10 @@ def save_slots(
         # The server was idle. Clients may have sent requests while it saved, and the next signal would cut them off.
         with suppress(TuningError):
             server_http.wait_until_idle(server.url, server.seconds_left(), server.key, server.clock)
-    return _result_sentence(server, saved, begin, f"saved in {path}")
+    return _format_count_size_and_time_of_prompts(server, saved, begin, f"saved in {path}")
 
 
-def _require_room_and_time(
+def _require_slot_can_be_saved(
     server: Server,
     folder: OpenFolder,
     slot: Slot,
@@ -240,7 +240,7 @@ def restore_slots(
                     report(f"The saved prompt of slot {number} is left out: {error}")
         finally:
             _remove_slot_files(folder)
-    return _result_sentence(server, restored, begin, "restored")
+    return _format_count_size_and_time_of_prompts(server, restored, begin, "restored")
 
 
 def _restore_slot(
@@ -342,10 +342,10 @@ def _list_notes(folder: OpenFolder) -> list[tuple[int, Note | None]]:
     """Return number and note of each saved slot, the last used slot first; None for a damaged note."""
     names = [name for name in os.listdir(folder.descriptor) if ANY_NOTE.match(name)]
     notes = [(int(re.sub(r"[^0-9]", "", name)), _read_note(folder, name)) for name in names]
-    return sorted(notes, key=lambda row: (-_order_of_note(row[1]), row[0]))
+    return sorted(notes, key=lambda row: (-_last_use_sort_key(row[1]), row[0]))
 
 
-def _order_of_note(note: Note | None) -> int:
+def _last_use_sort_key(note: Note | None) -> int:
     order = note.get("order") if note else None
     return order if isinstance(order, int) else -1
 
@@ -374,7 +374,7 @@ def _compute_size_and_checksum(folder: OpenFolder, name: str) -> tuple[int, int]
     return size, checksum
 
 
-def _result_sentence(server: Server, notes: Sequence[Note], begin: float, done: str) -> str:
+def _format_count_size_and_time_of_prompts(server: Server, notes: Sequence[Note], begin: float, done: str) -> str:
     tokens, size = (sum(note[key] for note in notes) for key in ("tokens", "size"))
     return (
         f"{len(notes)} prompt{'' if len(notes) == 1 else 's'} with {tokens} tokens "

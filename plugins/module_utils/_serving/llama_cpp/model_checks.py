@@ -11,10 +11,10 @@ from ..._models import model as gguf_model
 from ..._models.gguf import LONGEST_TEMPLATE
 from ..._models.serving_checks.chat_template import chat_template_faults
 from ..._models.serving_checks.engine_support import unknown_architecture_reasons, unreadable_type_reasons
-from ..._models.serving_checks.hyperparameters import hyperparameter_reasons, tokenizer_reasons
-from ..._models.serving_checks.projector import projector_reasons
-from ..._models.serving_checks.tensors import tensor_place_reasons, tensor_shape_reasons
-from ..._models.serving_checks.weight_samples import missing_weight_reasons
+from ..._models.serving_checks.hyperparameters import unusable_header_value_reasons, unusable_tokenizer_reasons
+from ..._models.serving_checks.projector import unsuitable_projector_reasons
+from ..._models.serving_checks.tensors import misplaced_tensor_reasons, missing_or_wrongly_shaped_tensor_reasons
+from ..._models.serving_checks.weight_samples import all_zero_matrix_reasons
 from .capabilities import LLAMA
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ class ServedFiles:
         self.adapters = read(options.adapters)
 
     @property
-    def all(self) -> list[Model]:
+    def list_all_models(self) -> list[Model]:
         return [*self.models, *self.drafts, *self.projectors, *self.adapters]
 
 
@@ -55,15 +55,15 @@ def require_sound_headers(files: ServedFiles, server: Capabilities | None) -> No
 
     ``server`` is None while the server is not installed.
     """
-    _raise_first(_unsound_header_reasons(files, server))
+    _raise_bad_request_for_first_reason(_unsound_header_reasons(files, server))
 
 
 def require_loadable_models(files: ServedFiles, server: Capabilities | None) -> None:
     """Raise BadRequest where a server cannot load a model of an instance, or would answer with noise."""
-    _raise_first(_unloadable_model_reasons(files, server))
+    _raise_bad_request_for_first_reason(_unloadable_model_reasons(files, server))
 
 
-def _raise_first(reasons: Iterator[str]) -> None:
+def _raise_bad_request_for_first_reason(reasons: Iterator[str]) -> None:
     for reason in reasons:
         raise BadRequest(reason)
 
@@ -74,29 +74,29 @@ def _unsound_header_reasons(files: ServedFiles, server: Capabilities | None) -> 
     for model in [*files.models, *files.drafts]:
         if server:
             yield from unknown_architecture_reasons(model, server.title, server.holds_name)
-        yield from hyperparameter_reasons(model, overrides)
+        yield from unusable_header_value_reasons(model, overrides)
     if server:
-        for model in files.all:
+        for model in files.list_all_models:
             yield from unreadable_type_reasons(model, server.engine, server.binary, server.holds_name)
     for model, projector in zip(files.models, files.projectors):
-        yield from projector_reasons(model, projector)
+        yield from unsuitable_projector_reasons(model, projector)
 
 
 def _unloadable_model_reasons(files: ServedFiles, server: Capabilities | None) -> Iterator[str]:
     engine = server.engine if server else None
-    for model in files.all:
-        yield from tensor_place_reasons(model, engine)
+    for model in files.list_all_models:
+        yield from misplaced_tensor_reasons(model, engine)
     for model in [*files.models, *files.drafts]:
-        yield from tensor_shape_reasons(model)
+        yield from missing_or_wrongly_shaped_tensor_reasons(model)
     for model in files.models:
-        yield from tokenizer_reasons(model)
+        yield from unusable_tokenizer_reasons(model)
     if engine == LLAMA:
-        yield from _template_reasons(files)
+        yield from _unparsable_chat_template_reasons(files)
     for model in [*files.models, *files.drafts, *files.projectors]:
-        yield from missing_weight_reasons(model)
+        yield from all_zero_matrix_reasons(model)
 
 
-def _template_reasons(files: ServedFiles) -> Iterator[str]:
+def _unparsable_chat_template_reasons(files: ServedFiles) -> Iterator[str]:
     """Yield why the server could not parse a chat template. ik_llama.cpp takes another template in its place."""
     options = files.options
     if any(argument.startswith(TEMPLATE_FLAGS) for argument in options.extra_arguments):

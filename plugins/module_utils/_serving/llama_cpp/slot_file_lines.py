@@ -31,14 +31,14 @@ CACHE_PARAMETERS = ("cache_type_k", "cache_type_v", "flash_attention", "experts"
 SAVE_SECONDS, SAVE_RATE = 10, 200_000_000
 
 
-def state_folder_lines(service: InstancePlan) -> list[str]:
+def unit_lines_of_slot_file_folder(service: InstancePlan) -> list[str]:
     """Return the lines for the folder of the slot files, which only the server and root can enter."""
     if not service.slot_bytes:
         return []
     return [f"StateDirectory={service.unit[: -len('.service')]}", "StateDirectoryMode=0700"]
 
 
-def restore_lines(service: InstancePlan, programs: Collection[str]) -> list[str]:
+def unit_lines_that_restore_slots(service: InstancePlan, programs: Collection[str]) -> list[str]:
     if not service.slot_bytes:
         return []
     options = service.options
@@ -54,7 +54,7 @@ def restore_lines(service: InstancePlan, programs: Collection[str]) -> list[str]
     )
 
 
-def save_lines(service: InstancePlan) -> list[str]:
+def unit_lines_that_save_slots(service: InstancePlan) -> list[str]:
     size = service.slot_bytes
     if not size:
         return []

@@ -71,7 +71,10 @@ def _build_server_unit_parts(
     parts.visible_files = list(service.files)
     parts.needed_units = [service.rpc.unit] if service.rpc else []
     parts.needs_other_hosts = bool(options.rpc_workers)
-    parts.first_lines = [*router.unit_lines_with_router_ini(options), *slot_file_lines.state_folder_lines(service)]
+    parts.first_lines = [
+        *router.unit_lines_with_router_ini(options),
+        *slot_file_lines.unit_lines_of_slot_file_folder(service),
+    ]
     # A command behind a plus sign runs as root and outside of the sandbox.
     parts.lines_before_start = [
         *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _eviction_commands(service)),
@@ -87,12 +90,12 @@ def _build_server_unit_parts(
     parts.await_arguments = [*parts.answer_arguments, *(["--bytes", str(model_bytes)] if model_bytes else [])]
     parts.drain_arguments = _hook_models_arguments(options.models)
     parts.lines_after_start = [
-        *slot_file_lines.restore_lines(service, programs),
+        *slot_file_lines.unit_lines_that_restore_slots(service, programs),
         *_move_http_threads_lines(service.placement),
     ]
     shell = ["/bin/sh", "-c", FIRST_SIGNAL]
     parts.stop_lines = [
-        *slot_file_lines.save_lines(service),
+        *slot_file_lines.unit_lines_that_save_slots(service),
         f"ExecStop=-{format_unit_command_line('/usr/bin/timeout', [str(options.stop_timeout), *shell])}",
     ]
     parts.save_seconds = slot_file_lines.compute_save_timeout(service)

@@ -95,7 +95,7 @@ class DecodeWork:
         self.matrices[tensor.rows] = self.matrices.get(tensor.rows, 0.0) + size
 
     @property
-    def main_type(self) -> str:
+    def tensor_type_of_most_bytes(self) -> str:
         """The tensor type of most bytes."""
         return max(self.type_bytes, key=lambda kind: self.type_bytes[kind], default="")
 
@@ -119,18 +119,18 @@ class DecodeMachine:
         self.gbps = gbps
         self.core_share = core_share
 
-    def busy_cores(self, work: DecodeWork) -> float:
+    def cores_that_keep_memory_busy(self, work: DecodeWork) -> float:
         """Return how many cores keep the memory busy."""
         core_gbps = work.bytes / work.core_seconds / 1e9 * self.core_share
         return CORES_FOR_BUSY_MEMORY * self.gbps / core_gbps
 
     def token_seconds(self, work: DecodeWork, threads: int) -> float:
         """Return the estimated seconds of a token. Only their ratio for different numbers of threads is of use."""
-        reading = work.bytes / self.gbps / 1e9 * max(1.0, self.busy_cores(work) / threads)
+        reading = work.bytes / self.gbps / 1e9 * max(1.0, self.cores_that_keep_memory_busy(work) / threads)
         return reading * work.imbalance(threads) + work.barriers * barrier_us(threads) / 1e6
 
 
-def describe_machine(
+def build_decode_machine(
     options: Options, host: Host, cpus: Sequence[int], nodes: Sequence[int], cores: int
 ) -> DecodeMachine | None:
     """Return the machine that these CPUs are, with memory on these nodes; None where its bandwidth is not known."""
@@ -166,7 +166,7 @@ def plan_decode_threads(
     if policy in NUMA_MODES or speculation.drafts_on_first_threads:
         return None
     cores = len(cpu_assignment.first_cpu_of_each_core(host.topology, speculation.busy))
-    machine = describe_machine(options, host, speculation.busy, nodes, cores)
+    machine = build_decode_machine(options, host, speculation.busy, nodes, cores)
     works = [DecodeWork(model, options.experts) for model in models]
     number = choose_decode_threads(works, machine) if machine else cores
     if machine is None or number == cores:
@@ -177,19 +177,19 @@ def plan_decode_threads(
             "threads cannot be spread over all CCDs."
         )
         return None
-    work = max(works, key=lambda each: _choose_for_work(each, machine))
-    return _build_choice(work, machine, number)
+    work = max(works, key=lambda each: _choose_thread_count_for_work(each, machine))
+    return _build_thread_count_choice(work, machine, number)
 
 
-def _build_choice(work: DecodeWork, machine: DecodeMachine, number: int) -> DefaultChoice:
+def _build_thread_count_choice(work: DecodeWork, machine: DecodeMachine, number: int) -> DefaultChoice:
     ratio = machine.token_seconds(work, machine.cores) / machine.token_seconds(work, number)
     gain = f"about {ratio:.2f} times the decode rate of one stream, predicted" if ratio >= LEAST_GAIN else ""
     return DefaultChoice(
         "threads",
         number,
         f"{number / machine.ccds:.3g} cores on each of {machine.ccds} CCDs keep a memory of {machine.gbps:.0f} GB/s "
-        f"busy with weights in {work.main_type}, and more threads only wait for each other (llama.cpp issue 6434, pull "
-        f"request 27986); prompts and several streams still use all {machine.cores} cores",
+        f"busy with weights in {work.tensor_type_of_most_bytes}, and more threads only wait for each other (llama.cpp "
+        f"issue 6434, pull request 27986); prompts and several streams still use all {machine.cores} cores",
         gain,
         f"threads: {machine.cores}",
     )
@@ -202,11 +202,11 @@ def choose_decode_threads(works: Sequence[DecodeWork], machine: DecodeMachine) -
     """
     if machine.cores < LEAST_CORES:
         return machine.cores
-    number = max(_choose_for_work(work, machine) for work in works)
+    number = max(_choose_thread_count_for_work(work, machine) for work in works)
     return number if number <= MOST_OF_CORES * machine.cores else machine.cores
 
 
-def _choose_for_work(work: DecodeWork, machine: DecodeMachine) -> int:
+def _choose_thread_count_for_work(work: DecodeWork, machine: DecodeMachine) -> int:
     if not work.core_seconds:
         return machine.cores
     counts = [

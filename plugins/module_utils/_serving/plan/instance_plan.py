@@ -73,7 +73,7 @@ class SlotBytes:
         self.tokens = tokens
 
     @property
-    def most(self) -> int:
+    def full_slot_file_bytes(self) -> int:
         """The bytes of the file of a full slot."""
         return self.fixed + self.each * self.tokens
 

@@ -157,7 +157,7 @@ def _plan_on_cpus(
         free_memory.require_ordinary_memory(rpc.need, rpc.placement, free, "The process of the draft")
         free.reserve(rpc.need.total, rpc.placement.nodes)
     slots = [slot_state.estimate_slot_bytes(options, server, item, shared, drafts) for item in (model, *more_models)]
-    largest_slot = max(slots, key=lambda slot: slot.most)
+    largest_slot = max(slots, key=lambda slot: slot.full_slot_file_bytes)
     remarks += _add_prompt_cache(
         options, host, server, largest_slot, whole, placement, free, staged, server_parameters, running_prompt_cache_mib
     )

@@ -47,7 +47,7 @@ class HostPart:
         return len(self.levels[-1]) if self.levels else 1
 
 
-def name_parts(parts: Sequence[HostPart]) -> str:
+def format_cpus_option_of_parts(parts: Sequence[HostPart]) -> str:
     """Return the value of the option ``cpus`` that names all these parts."""
     numbers = [cpu for part in parts if part.words[0].isdigit() for cpu in part.cpus]
     words = [part.words for part in parts if not part.words[0].isdigit()]
@@ -100,7 +100,9 @@ def _join_ccds_by_node(host: Host, ccds: Sequence[HostPart]) -> list[HostPart]:
         cpus = {cpu for number in numbers for cpu in nodes[number]}.difference(host.plan.housekeeping)
         # Where both sockets are one node (NPS0), the node is larger than its part on this socket.
         whole = cpus == {cpu for ccd in members for cpu in ccd.cpus}
-        words = ",".join(f"node{number}" for number in sorted(numbers)) if whole else name_parts(members)
+        words = (
+            ",".join(f"node{number}" for number in sorted(numbers)) if whole else format_cpus_option_of_parts(members)
+        )
         cores = [core for ccd in members for core in ccd.levels[0]]
         joined.append(_join_parts(host, words, members, [members, cores]))
     return joined

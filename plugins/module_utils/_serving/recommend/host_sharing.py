@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._host.node_memory import unused_memory_sentences
 from ..._notation.sizes import format_bytes_short
-from .host_parts import list_socket_parts, name_parts
+from .host_parts import format_cpus_option_of_parts, list_socket_parts
 from .largest_fit import choose_best_levels_that_fit
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ def assign_host_parts(host: Host, free: FreeMemory, candidates: Sequence[Candida
     if assignment is None:
         raise BadRequest(_too_little_memory_message(host, free, sockets, candidates))
     for number, candidate in enumerate(candidates):
-        candidate.fixed["cpus"] = name_parts(assignment[number])
+        candidate.fixed["cpus"] = format_cpus_option_of_parts(assignment[number])
     return choose_best_levels_that_fit(host, free, candidates)
 
 
@@ -122,7 +122,7 @@ def _pack_and_divide_parts(
     def pack_next(at: int) -> None:
         nonlocal best, best_seconds, failed
         left = _memory_left([(load, [part]) for part, members in zip(parts, packed) for load in members], available)
-        seconds = _slowest_first(
+        seconds = _sort_token_times_slowest_first(
             sum(load.bytes_per_token for load in members) / part.links for part, members in zip(parts, packed)
         )
         if left is None or seconds >= best_seconds or failed == MOST_FAILED_PACKINGS:
@@ -138,7 +138,7 @@ def _pack_and_divide_parts(
         for part, members in zip(parts, packed):
             # A part that is like another one, and as empty, would give the same packings again.
             alike = (part.links, part.cores, [left.get(node, 0) for node in part.nodes], list(members))
-            if _fewest_cores([*members, order[at]], part, available) > part.cores or alike in tried:
+            if _count_cores_needed_at_least([*members, order[at]], part, available) > part.cores or alike in tried:
                 continue
             tried.append(alike)
             members.append(order[at])
@@ -149,7 +149,7 @@ def _pack_and_divide_parts(
     return best
 
 
-def _fewest_cores(loads: Sequence[ModelLoad], part: HostPart, available: Mapping[int, int]) -> float:
+def _count_cores_needed_at_least(loads: Sequence[ModelLoad], part: HostPart, available: Mapping[int, int]) -> float:
     """Return how many cores these models need at least: one each, and one on each of the nodes of their memory."""
     largest = max((available.get(node, 0) for node in part.nodes), default=0)
     return sum(max(1, -(-load.memory // largest)) for load in loads) if largest > 0 else len(loads)
@@ -183,7 +183,9 @@ def _divide_parts_in_order(
     best, best_seconds = None, [float("inf")]
     for order in (list(loads), by_memory[::-1], by_memory):
         for counts in _list_part_counts(order, len(parts)):
-            seconds = _slowest_first(load.bytes_per_token / count for load, count in zip(order, counts))
+            seconds = _sort_token_times_slowest_first(
+                load.bytes_per_token / count for load, count in zip(order, counts)
+            )
             if seconds >= best_seconds:
                 continue
             ends = [sum(counts[: number + 1]) for number in range(len(counts))]
@@ -193,7 +195,7 @@ def _divide_parts_in_order(
     return {load.number: members for load, members in best} if best else None
 
 
-def _slowest_first(seconds: Iterable[float]) -> list[float]:
+def _sort_token_times_slowest_first(seconds: Iterable[float]) -> list[float]:
     """Return the times of parts for a token, up to a constant factor, in an order in which lists can be compared."""
     return sorted(seconds, reverse=True)
 

@@ -70,7 +70,7 @@ def recommend_host_variables(host: Host, uses_huge_pages: bool) -> list[Variable
     ]
     return [
         *(sku if top.sku else []),
-        *([_layers_variable(cannot)] if cannot else []),
+        *([_build_epyc_steps_variable(cannot)] if cannot else []),
         Variable(
             "epyc_plan_housekeeping",
             intent["housekeeping"],
@@ -81,7 +81,7 @@ def recommend_host_variables(host: Host, uses_huge_pages: bool) -> list[Variable
             {},
             "No CPUs for a draft only: draft and verification take turns, and each uses all cores. Costs nothing.",
         ),
-        Variable("epyc_plan_verify", intent["verify"], _verify_reason(host)),
+        Variable("epyc_plan_verify", intent["verify"], _reason_for_role_verify(host)),
         Variable("epyc_plan_default", {}, "All other programs have the L3 ways that are left over. Costs nothing."),
         Variable(
             "epyc_numa_balancing",
@@ -153,13 +153,13 @@ def _impossible_layer_reasons(host: Host) -> dict[str, str]:
     return cannot
 
 
-def _layers_variable(cannot: Mapping[str, str]) -> Variable:
+def _build_epyc_steps_variable(cannot: Mapping[str, str]) -> Variable:
     reasons = " ".join(f"Without {layer}: {reason}" for layer, reason in cannot.items())
     steps: list[object] = [layer for layer in LAYERS if layer not in cannot]
     return Variable("epyc_steps", steps, f"{reasons} Costs what these layers would gain.")
 
 
-def _verify_reason(host: Host) -> str:
+def _reason_for_role_verify(host: Host) -> str:
     top = host.topology
     if not host.intent["verify"]:
         return "All other cores compute. They have no share of L3, which this host cannot reserve. Costs nothing."

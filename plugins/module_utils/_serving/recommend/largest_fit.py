@@ -84,7 +84,7 @@ class Candidate:
         self.draft = draft
         self.request = request
         self.task = task_option_of_model(model)
-        self.use = choose_use(request, model)
+        self.use = choose_model_use(request, model)
         self.fixed = {**(self.task or {"speculation": self.use.speculation}), **fixed}
         self.levels: list[tuple[int, int]] = []
         self.level = 0
@@ -135,7 +135,9 @@ class Candidate:
         need = estimate_memory_need(options, server, self.model, self.draft)[0]
         shared = shares_kv_cache(options, server, [self.model])
         slot = estimate_slot_bytes(options, server, self.model, shared, self.draft)
-        return _format_cache_size(round_up_cache_size(add_checkpoints(options, slot, need).most) // UNITS["MiB"])
+        return _format_cache_size(
+            round_up_cache_size(add_checkpoints(options, slot, need).full_slot_file_bytes) // UNITS["MiB"]
+        )
 
     @property
     def bytes_per_token(self) -> float:
@@ -155,7 +157,7 @@ def task_option_of_model(model: Model) -> dict[str, str]:
     return {"task": "rerank" if pooling == RANK else "embedding"} if pooling != NO_POOLING else {}
 
 
-def choose_use(request: ModelRequest, model: Model) -> ModelUse:
+def choose_model_use(request: ModelRequest, model: Model) -> ModelUse:
     """Return the use of a requested model; BadRequest where the model cannot be used so, or a draft has no effect."""
     makes_text = not task_option_of_model(model)
     if not makes_text and request.use not in (None, RETRIEVAL):
@@ -183,14 +185,14 @@ def choose_best_levels_that_fit(host: Host, free: FreeMemory, candidates: Sequen
         candidate.limit_slots(max(1, cores // CORES_PER_SLOT))
     services = _plan_candidates(host, free, candidates)
     for candidate in candidates:
-        services = _raise_level(host, free, candidates, candidate) or services
+        services = _set_to_best_level_that_fits(host, free, candidates, candidate) or services
     for candidate in candidates:
         if candidate.keeps_prompts:
             services = _enlarge_prompt_cache(host, free, candidates, candidate) or services
     return services
 
 
-def _raise_level(
+def _set_to_best_level_that_fits(
     host: Host, free: FreeMemory, candidates: Sequence[Candidate], candidate: Candidate
 ) -> list[InstancePlan] | None:
     """Set a candidate to its best level that fits, and return all plans; None where only the smallest one fits."""

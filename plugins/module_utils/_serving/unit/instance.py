@@ -158,7 +158,7 @@ class Instance(ManagedUnits, UnitFiles):
         self._has_written = True
         next_server = self.next_server
         if next_server and not is_restored:
-            next_server.start()
+            next_server.start_and_redirect_new_connections()
         try:
             with self.restart.measure_outage() if self.restart else nullcontext():
                 self._replace_units(changes)
@@ -167,10 +167,10 @@ class Instance(ManagedUnits, UnitFiles):
                     server_http.wait_for_health(self.restart.url, start_limits.compute_start_timeout(self.service))
         except BaseException:
             if next_server and is_restored:
-                next_server.end()
+                next_server.end_after_its_last_request()
             raise
         if next_server:
-            next_server.end()
+            next_server.end_after_its_last_request()
 
     def _replace_units(self, changes: Sequence[Change]) -> None:
         """Write, remove, stop and start units, and remove the staged copies that no unit needs any more."""

@@ -257,7 +257,7 @@ class Planner:
         files = engine.render_units(temporary, arguments, *loaded_files)
         handover = Handover(options.name, options.host, options.port, temporary.options.port)
         obstacle = self._find_obstacle_of_second_start(request, service, temporary, capabilities, running)
-        obstacle = obstacle or handover.find_obstacle()
+        obstacle = obstacle or handover.redirection_impossible_reason()
         next_server = start_first.NextServer(temporary, files, engine.row, None if obstacle else handover, self.root)
         return next_server, obstacle
 

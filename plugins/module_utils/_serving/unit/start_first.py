@@ -146,7 +146,7 @@ class NextServer:
         ]
         return "\n".join(["[Service]", *lines, ""])
 
-    def start(self) -> None:
+    def start_and_redirect_new_connections(self) -> None:
         """Start the server until it serves, and hand the new connections over; TuningError where it does not serve."""
         try:
             for path, text in self._texts.items():
@@ -158,12 +158,12 @@ class NextServer:
             if self.handover:
                 self.handover.redirect_new_connections()
         except BaseException as error:
-            self.end()
+            self.end_after_its_last_request()
             if isinstance(error, TuningError):
                 error.args = (f"It was started next to the running instance, which is untouched, and failed: {error}",)
             raise
         if not self.handover:
-            self.end()
+            self.end_after_its_last_request()
 
     def _require_served(self) -> None:
         """Raise TuningError where the server has ended, or where a command that shows that it serves has failed."""
@@ -177,7 +177,7 @@ class NextServer:
         if failed or "ActiveState=active" not in output.splitlines():
             raise add_journal_to_error(TuningError(f"{unit} does not serve."), [unit])
 
-    def end(self) -> None:
+    def end_after_its_last_request(self) -> None:
         """Give the port back, wait until the requests of the temporary server have ended, and remove its units."""
         if not self.is_running:
             return

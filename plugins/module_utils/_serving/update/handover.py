@@ -53,7 +53,7 @@ class Handover:
         self.temporary_port = temporary_port
         self.keeps_states = False
 
-    def find_obstacle(self) -> str:
+    def redirection_impossible_reason(self) -> str:
         """Return a sentence on why new connections cannot be redirected on this host; "" where they can."""
         program = find_nft_program()
         if not program:
@@ -91,7 +91,7 @@ class Handover:
         table, port = self.table, self.port
         redirection = "; ".join(
             f"tcp flags & (fin|syn|rst|ack) == syn {address} tcp dport {port} dnat to :{self.temporary_port}"
-            for address in _match_addresses(self.host)
+            for address in _nft_conditions_of_listen_address(self.host)
         )
         chains = [f"chain {FIRST} {{ ip dscp {HOOK_DSCP} return; ip6 dscp {HOOK_DSCP} return; {redirection}; }}"]
         for hook in ("prerouting", "output"):
@@ -109,7 +109,7 @@ def find_nft_program() -> str:
     return shutil.which("nft", path=command.PATH) or ""
 
 
-def _match_addresses(host: str) -> list[str]:
+def _nft_conditions_of_listen_address(host: str) -> list[str]:
     """Return the conditions of nft for packets to a server that listens on this address, also one given as a name."""
     if host in WILDCARDS:
         family = "" if host == "::" else "meta nfproto ipv4 "

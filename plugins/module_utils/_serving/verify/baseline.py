@@ -70,7 +70,7 @@ def list_baseline_items(host: Host, name: str, plan: Mapping[str, Any]) -> list[
     baseline = load_baseline(host.fs.root, name)
     if baseline is None:
         return []
-    changes = _changes_since(host, plan, baseline)
+    changes = _list_changes_since_baseline(host, plan, baseline)
     title = f"baseline of {name}"
     if not changes:
         sentence = f"Its speed was measured with this kernel, BIOS, build and model: {baseline['document']}."
@@ -82,7 +82,7 @@ def list_baseline_items(host: Host, name: str, plan: Mapping[str, Any]) -> list[
     return [Item(f"baseline/{name}", title, NOT_CHECKED, sentence, found=baseline["started"])]
 
 
-def _changes_since(host: Host, plan: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
+def _list_changes_since_baseline(host: Host, plan: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[str]:
     """Return in words what has changed since a baseline, as "kernel (6.12, now 6.17)"; unknown values are equal."""
     present = {
         "kernel": host.topology.kernel or None,

@@ -221,11 +221,11 @@ def build_speculation_item(name: str, plan: Plan, trial: Trial) -> Item:
         return build_item("speculation", name, NOT_CONFIGURED, sentence)
     if trial.has_guessed_tokens:
         drafts = "" if trial.drafts is None else f" in {trial.drafts} drafts"
-        share = f"{100 * (trial.acceptance or 0):.0f} %"
+        share = f"{100 * (trial.share_of_right_guesses or 0):.0f} %"
         sentence = (
             f"{trial.drafted} tokens were guessed{drafts} ({kinds}), and {trial.accepted} of them right ({share})."
         )
-        return build_item("speculation", name, OK, sentence, f"{trial.acceptance or 0:.2f}")
+        return build_item("speculation", name, OK, sentence, f"{trial.share_of_right_guesses or 0:.2f}")
     if trial.speculative is False or (trial.has_guessed_tokens is False and trial.speculative is None and trial.tokens):
         return build_item(
             "speculation",
@@ -288,7 +288,7 @@ def _measured_facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
         "drafts": trial.drafts,
         "drafted": trial.drafted,
         "accepted": trial.accepted,
-        "acceptance": None if trial.acceptance is None else round(trial.acceptance, 3),
+        "acceptance": None if trial.share_of_right_guesses is None else round(trial.share_of_right_guesses, 3),
         "tokens_per_second": None if trial.rate is None else round(trial.rate, 2),
         "locality": {} if isinstance(proof, str) else _local_share_by_node(proof.get("memory", [])),
         "jitter": None if isinstance(proof, str) else proof.get("noise"),

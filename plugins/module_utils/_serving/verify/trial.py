@@ -112,7 +112,7 @@ class Trial:
         return any(counts) if counts else None
 
     @property
-    def acceptance(self) -> float | None:
+    def share_of_right_guesses(self) -> float | None:
         """The share of guessed tokens that were right."""
         return (self.accepted or 0) / self.drafted if self.drafted else None
 

@@ -32,6 +32,6 @@ class Observation:
         self.rows: dict[str, Locality | str] = {}
 
     @property
-    def missing(self) -> list[str]:
+    def unreadable_value_messages(self) -> list[str]:
         """Sentences on values that could not be read."""
         return [*self.groups.missing, *(reason for memory in self.memory for reason in memory.missing.values())]

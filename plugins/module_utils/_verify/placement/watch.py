@@ -102,7 +102,7 @@ class ServiceWatch:
             "rows": {path: None if isinstance(row, str) else row.to_dict() for path, row in observation.rows.items()},
             "groups": observation.monitored,
             "noise": observation.noise,
-            "missing": observation.missing,
+            "missing": observation.unreadable_value_messages,
         }
 
     def _measure_noise_since_start(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:

@@ -107,7 +107,7 @@ def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
             windowed += cell * narrow
         else:
             whole += cell * sizes.slot_tokens
-        length, numbers = header.block_of_keys(layer)
+        length, numbers = header.tokens_per_row_of_keys(layer)
         whole += _round_up_to_cells(-(-sizes.slot_tokens // length)) * numbers * sizes.key if length else 0
     state = header.state_numbers * STATE_NUMBER_BYTES
     size = (1 if shared else sizes.slots) * (whole + windowed) + sizes.slots * state

@@ -101,7 +101,7 @@ def estimate_slot_bytes(
 def list_slot_file_remarks(options: Options, size: SlotBytes) -> list[str]:
     """Return remarks on prompts that are too large to be saved, and on requests that gain nothing from saved ones."""
     remarks = []
-    if size.most > options.slot_files_bytes:
+    if size.full_slot_file_bytes > options.slot_files_bytes:
         fitting = max(0, options.slot_files_bytes - size.fixed) // size.each
         remarks.append(
             f"slot_files {options.slot_files} holds {fitting} tokens, and each of {options.slots} slots has up to "
@@ -146,19 +146,21 @@ def plan_prompt_cache(
     held = add_checkpoints(options, slot, need)
     if options.prompt_cache_mib is not None:
         size = options.prompt_cache_mib * UNITS["MiB"]
-        return PromptCachePlan(size, size >= held.most, _small_cache_remarks(options, size, held) if size else [])
+        return PromptCachePlan(
+            size, size >= held.full_slot_file_bytes, _small_cache_remarks(options, size, held) if size else []
+        )
     servers = router.max_models_in_memory(options) if options.models else 1
     spare = max(0, spare_bytes) // servers
     wanted = max(USUAL_PROMPT_CACHE, CONTEXTS_IN_PROMPT_CACHE * need.kv_cache // servers)
     # A kernel that does not state the memory of its nodes still states what is free.
     share = max(node_bytes, spare_bytes) // PROMPT_CACHE_DIVISOR // servers
     wanted = min(wanted, _round_down_to_power_of_two(share))
-    chosen = _choose_prompt_cache_bytes(wanted, held.most, spare)
+    chosen = _choose_prompt_cache_bytes(wanted, held.full_slot_file_bytes, spare)
     running = (running_mib or 0) * UNITS["MiB"]
-    serves = running >= min(held.most, chosen) and running <= max(chosen, USUAL_PROMPT_CACHE)
+    serves = running >= min(held.full_slot_file_bytes, chosen) and running <= max(chosen, USUAL_PROMPT_CACHE)
     if running and serves and running <= spare:
         chosen = running
-    return PromptCachePlan(chosen, chosen >= held.most, _small_cache_remarks(options, chosen, held))
+    return PromptCachePlan(chosen, chosen >= held.full_slot_file_bytes, _small_cache_remarks(options, chosen, held))
 
 
 def _choose_prompt_cache_bytes(wanted: int, full_slot: int, spare: int) -> int:
@@ -177,15 +179,16 @@ def add_checkpoints(options: Options, slot: SlotBytes, need: MemoryNeed) -> Slot
 
 
 def _small_cache_remarks(options: Options, size: int, held: SlotBytes) -> list[str]:
-    if size >= held.most:
+    if size >= held.full_slot_file_bytes:
         return []
     tokens = max(0, size - held.fixed) // held.each
     kept = f"a conversation of more than {tokens} tokens is not kept" if tokens else "no conversation is kept"
     reason = "" if options.prompt_cache else ", for want of memory"
     return [
         f"prompt_cache is {format_bytes_short(size)}{reason}, and a full slot of {held.tokens} tokens takes "
-        f"{format_bytes_short(held.most)}: {kept} when another request takes its slot, and its next turn is read from "
-        "its beginning. Give it more memory, a smaller context, or cache_type_k and cache_type_v q8_0."
+        f"{format_bytes_short(held.full_slot_file_bytes)}: {kept} when another request takes its slot, and its next "
+        "turn is read from its beginning. Give it more memory, a smaller context, or "
+        "cache_type_k and cache_type_v q8_0."
     ]
 
 

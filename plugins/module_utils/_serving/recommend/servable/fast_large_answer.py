@@ -30,7 +30,7 @@ def answer_fast_large_model(models: Sequence[ServableModel], public_rates: Seque
     ``source``.
     """
     dense = find_dense_reference(models)
-    candidates = [model for model in models if model.fits and is_candidate(model)]
+    candidates = [model for model in models if model.fits_in_memory and is_mixture_of_target_size(model)]
     comparable = [model for model in candidates if is_at_least_as_good(model, dense)]
     question = f"{TARGET_RATE:.0f} tokens per second at the quality of a dense 70B"
     if not candidates:
@@ -41,7 +41,7 @@ def answer_fast_large_model(models: Sequence[ServableModel], public_rates: Seque
         ]
     else:
         best = choose_model_to_name(comparable or candidates)
-        sentences = [f"{question}: {_verdict(best)}", _quality_sentence(best, dense, bool(comparable))]
+        sentences = [f"{question}: {_reaches_target_rate_word(best)}", _quality_sentence(best, dense, bool(comparable))]
     if dense and dense.rate:
         needed = TARGET_RATE * dense.shape.bytes_per_token / 1e9
         sentences.append(
@@ -68,7 +68,7 @@ def choose_model_to_name(models: Sequence[ServableModel]) -> ServableModel:
     return next((model for model in models if rate(model) >= TARGET_RATE), max(models, key=rate))
 
 
-def is_candidate(model: ServableModel) -> bool:
+def is_mixture_of_target_size(model: ServableModel) -> bool:
     """Return whether a model is a mixture of experts with 3 to 12 billion active parameters."""
     low, high = ACTIVE_SIZES
     return model.shape.is_mixture and low <= model.shape.active_parameters / 1e9 <= high
@@ -89,7 +89,7 @@ def is_at_least_as_good(model: ServableModel, dense: ServableModel | None) -> bo
     return float(model.quality["score"]) >= float(dense.quality["score"])
 
 
-def _verdict(model: ServableModel) -> str:
+def _reaches_target_rate_word(model: ServableModel) -> str:
     rate = model.rate
     if rate is None:
         return ""

@@ -110,7 +110,7 @@ class ServableModel:
         self.gains: tuple[float, float] | None = None
 
     @property
-    def fits(self) -> bool:
+    def fits_in_memory(self) -> bool:
         """Whether the host has the memory for the model."""
         return self.rate is not None
 
@@ -132,10 +132,10 @@ class ServableModel:
         """Return the model as plain data for the result of a module."""
         return {
             "name": self.name,
-            "fits": self.fits,
+            "fits": self.fits_in_memory,
             "reason": self.reason,
             "quantization": self.shape.quantization,
-            "bytes": round(self.bytes_needed(self.context)) if self.fits else None,
+            "bytes": round(self.bytes_needed(self.context)) if self.fits_in_memory else None,
             "copies": self.copies,
             "context": self.context,
             "users": self.users,
@@ -174,7 +174,7 @@ def sort_best_first(models: Sequence[ServableModel], wanted: WantedService) -> l
         score = model.quality.get("score") if benchmark and model.benchmark == benchmark else None
         rate = model.rate.tokens_per_second if model.rate else 0.0
         return (
-            not model.fits,
+            not model.fits_in_memory,
             rate < wanted.rate,
             score is None,
             -(score or 0.0),

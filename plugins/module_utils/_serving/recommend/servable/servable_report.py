@@ -41,7 +41,7 @@ def render_servable_models(
     answer: Sequence[str],
 ) -> str:
     """Return the text for people; ``head`` are its first lines: faults of the memory, and the host."""
-    fitting = [model for model in models if model.fits]
+    fitting = [model for model in models if model.fits_in_memory]
     paragraphs = [*head, _describe_places(places)]
     lines = [line for paragraph in paragraphs for line in _wrap(paragraph)]
     lines += ["", f"For each user: {wanted.rate:g} tokens per second, {wanted.context} tokens of conversation.", ""]
@@ -52,7 +52,7 @@ def render_servable_models(
     unknown = {unknown_name_remark(model.shape.architecture) for model in fitting}
     lines += ["", *_wrap(ORDER), *_wrap(COLUMNS), *_wrap(note)]
     lines += [line for sentence in sorted(unknown) for line in _wrap(sentence)]
-    rest = [model for model in models if not model.fits]
+    rest = [model for model in models if not model.fits_in_memory]
     if rest:
         smallest_first = sorted(rest, key=lambda model: model.shape.file_bytes)
         lines += ["", *_wrap(f"Do not fit: {'; '.join(f'{model.name} {model.reason}' for model in smallest_first)}.")]
@@ -81,13 +81,13 @@ def _describe_places(places: Sequence[ServingPlace]) -> str:
 
 
 def _render_table(models: Sequence[ServableModel], wanted: WantedService) -> Iterator[str]:
-    rows = [HEAD, *(_cells(model, wanted) for model in models)]
+    rows = [HEAD, *(_table_row_of_model(model, wanted) for model in models)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
 
 
-def _cells(model: ServableModel, wanted: WantedService) -> tuple[str, ...]:
+def _table_row_of_model(model: ServableModel, wanted: WantedService) -> tuple[str, ...]:
     rate = model.rate
     if rate is None:
         return tuple("" for dummy in HEAD)
@@ -98,9 +98,9 @@ def _cells(model: ServableModel, wanted: WantedService) -> tuple[str, ...]:
         model.name,
         model.shape.quantization,
         f"{copies}{format_bytes_short(round(model.bytes_needed(model.context)))}",
-        f"{_number(rate.tokens_per_second)}{slow}",
-        f"{_number(rate.low)}-{_number(rate.high)}",
-        _number(rate.ceiling),
+        f"{_format_rate(rate.tokens_per_second)}{slow}",
+        f"{_format_rate(rate.low)}-{_format_rate(rate.high)}",
+        _format_rate(rate.ceiling),
         gains,
         str(model.users),
         f"{model.context >> 10}k",
@@ -108,7 +108,7 @@ def _cells(model: ServableModel, wanted: WantedService) -> tuple[str, ...]:
     )
 
 
-def _number(value: float) -> str:
+def _format_rate(value: float) -> str:
     return f"{value:.0f}" if value >= 20 else f"{value:.1f}"
 
 

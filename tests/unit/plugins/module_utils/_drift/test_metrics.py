@@ -55,7 +55,7 @@ class Found(survey.Survey):
 
 def test_the_check_of_a_host_writes_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drift, "check_settings_and_units", lambda fs: Found())
-    monkeypatch.setattr(Host, "memory_speed", SimpleNamespace(share=None))
+    monkeypatch.setattr(Host, "memory_speed", SimpleNamespace(share_of_theoretical_bandwidth=None))
     file = tmp_path / "drift.prom"
     assert _cli.main(["check", "--textfile", str(file)]) == 2
     assert file.read_text().startswith(METRICS)

@@ -64,7 +64,12 @@ def test_the_data_sheet_of_sockets(
     speed = load_memory_speed(Host(hosts.shape(tmp_path, shape, **changes).fs))
     assert (speed.theoretical_gbps, speed.theoretical_source) == (pytest.approx(gbps), "data sheet")
     assert speed.ccd_gbps == pytest.approx(link)
-    assert (speed.measured_gbps, speed.share, speed.faults, speed.is_slow) == (None, None, [], False)
+    assert (speed.measured_gbps, speed.share_of_theoretical_bandwidth, speed.faults, speed.is_slow) == (
+        None,
+        None,
+        [],
+        False,
+    )
 
 
 def test_only_the_generation_without_measurements_is_paper(tmp_path: Path) -> None:
@@ -123,7 +128,7 @@ def test_modules_without_a_speed_are_no_fault(tmp_path: Path) -> None:
 def test_a_third_of_the_bandwidth_is_the_first_fault(tmp_path: Path) -> None:
     speed = measured(machine(tmp_path, missing=["DIMM_P0_L0"]), 150.0)
     assert speed.is_slow
-    assert speed.share == pytest.approx(150 / 422.4)
+    assert speed.share_of_theoretical_bandwidth == pytest.approx(150 / 422.4)
     slow, empty = speed.faults
     assert "reads 150 of 422 GB/s" in slow
     assert "36%" in slow

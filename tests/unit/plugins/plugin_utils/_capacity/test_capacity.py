@@ -35,7 +35,7 @@ def counted(hosts: dict[str, Any], rate: float = 20, wanted: dict[str, int] | No
         name: {"facts": None, "reason": value} if isinstance(value, str) else {"facts": value, "reason": ""}
         for name, value in hosts.items()
     }
-    return rendering.count_fleet(known, parse_capacity_request(rate, 0, wanted))
+    return rendering.compute_fleet_capacity(known, parse_capacity_request(rate, 0, wanted))
 
 
 def rendered(fleet: fleets.FleetCapacity) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def test_sixty_tokens_of_a_dense_70b_need_more_than_a_socket_has() -> None:
     assert 5.5 < promised.steps < 9 and promised.tokens_per_step > 6
     assert promised.verdict == "no"
     (sixth,) = paper_tiers.list_promised_rates(
-        [paper_machines.build_paper_machine(paper_machines.SIXTH_GENERATION, 1)], request
+        [paper_machines.build_data_sheet_machine(paper_machines.SIXTH_GENERATION, 1)], request
     )
     assert sixth.source == "paper" and 13 < sixth.steps < 32 and sixth.verdict in ("at best", "in reach")
 
@@ -225,7 +225,7 @@ def test_instances_of_the_inventory_count_before_they_are_installed() -> None:
             "reason": "",
         },
     }
-    fleet = rendering.count_fleet(hosts, CapacityRequest(20, 0, {}))
+    fleet = rendering.compute_fleet_capacity(hosts, CapacityRequest(20, 0, {}))
     there, new, odd = fleet.hosts[1].instances
     assert (there.installed, new.installed, odd.installed) == (True, False, False)
     assert new.sharing == 1 and new.possible and new.tier == "interactive"
@@ -237,7 +237,7 @@ def test_instances_of_the_inventory_count_before_they_are_installed() -> None:
 def test_an_inventory_that_is_no_list_is_refused() -> None:
     hosts = {"a": {"facts": facts.host(), "reason": "", "instances": {"name": "chat"}}}
     with pytest.raises(BadRequest, match="a: epyc_llama_instances is a dictionary"):
-        rendering.count_fleet(hosts, CapacityRequest(20, 0, {}))
+        rendering.compute_fleet_capacity(hosts, CapacityRequest(20, 0, {}))
 
 
 @pytest.mark.parametrize(

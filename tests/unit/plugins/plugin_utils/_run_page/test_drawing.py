@@ -52,9 +52,9 @@ def test_ticks_are_few_and_on_their_axis_whatever_it_spans() -> None:
 
 def test_an_axis_keeps_all_values_on_itself() -> None:
     axis = draw.Axis(1.0, 3.0, 100, 300)
-    assert [axis.place(value) for value in (1, 2, 3, 0, 9)] == [100, 200, 300, 100, 300]
-    assert draw.Axis(5.0, 5.0, 0, 10).place(5.0) == 0
-    assert draw.Axis(0.0, 1.0, 300, 20).place(1.0) == 20, "upwards"
+    assert [axis.value_to_place(value) for value in (1, 2, 3, 0, 9)] == [100, 200, 300, 100, 300]
+    assert draw.Axis(5.0, 5.0, 0, 10).value_to_place(5.0) == 0
+    assert draw.Axis(0.0, 1.0, 300, 20).value_to_place(1.0) == 20, "upwards"
 
 
 def test_a_place_across_is_a_share_of_the_width_and_one_down_is_in_pixels() -> None:

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.serving_checks.weight_samples import (
-    missing_weight_reasons,
+    all_zero_matrix_reasons,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import model_checks
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.capabilities import Capabilities
@@ -192,16 +192,16 @@ def large(path: Path, zero: tuple[str, ...] = (), name: str = "ffn_up") -> Path:
 
 
 def test_weights_that_are_all_zero_are_refused(tmp_path: Path) -> None:
-    assert list(missing_weight_reasons(model_of(large(tmp_path / "whole.gguf")))) == []
-    (reason,) = missing_weight_reasons(model_of(large(tmp_path / "half.gguf", ("blk.2.ffn_up.weight",))))
+    assert list(all_zero_matrix_reasons(model_of(large(tmp_path / "whole.gguf")))) == []
+    (reason,) = all_zero_matrix_reasons(model_of(large(tmp_path / "half.gguf", ("blk.2.ffn_up.weight",))))
     assert "has only zeros in the tensor blk.2.ffn_up.weight, where weights should be" in reason
 
 
 def test_weights_that_may_be_zero_are_not(tmp_path: Path) -> None:
     """Layers that were added to a model give out nothing at first, and small files are test models."""
     path = large(tmp_path / "added.gguf", ("blk.2.ffn_down.weight",), "ffn_down")
-    assert list(missing_weight_reasons(model_of(path))) == []
-    assert list(missing_weight_reasons(model_of(written(tmp_path / "s.gguf", heads.model())))) == []
+    assert list(all_zero_matrix_reasons(model_of(path))) == []
+    assert list(all_zero_matrix_reasons(model_of(written(tmp_path / "s.gguf", heads.model())))) == []
 
 
 def model_of(path: Path) -> gguf_model.Model:

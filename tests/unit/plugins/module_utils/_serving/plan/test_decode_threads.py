@@ -31,7 +31,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
     planned,
 )
 
-#: Cores, CCDs, GB/s and rate of a core as describe_machine finds them, without a housekeeping core.
+#: Cores, CCDs, GB/s and rate of a core as build_decode_machine finds them, without a housekeeping core.
 MACHINES = {
     "9654": DecodeMachine(96, 12, 378, 0.70),
     "9754": DecodeMachine(128, 8, 378, 0.58),

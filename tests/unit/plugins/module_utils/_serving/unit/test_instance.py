@@ -51,12 +51,12 @@ class NextServer:
         self.is_running = False
         self.calls: list[tuple[str, list[str]]] = []
 
-    def start(self) -> None:
+    def start_and_redirect_new_connections(self) -> None:
         self.calls.append(("start", self.systemd.asked()))
         if self.failure:
             raise TuningError(self.failure)
 
-    def end(self) -> None:
+    def end_after_its_last_request(self) -> None:
         self.calls.append(("end", self.systemd.asked()))
 
 

@@ -158,7 +158,7 @@ class Tries:
             "plan_instance_among_others",
             lambda engine, host, options, *more: self.planned(options),
         )
-        put(instances.Handover, "find_obstacle", lambda handover: "")
+        put(instances.Handover, "redirection_impossible_reason", lambda handover: "")
         put(instances, "estimate_start_seconds", lambda *dummy: 95)
         put(instances, "require_free_port", lambda fs, options, units: None)
         put(probe, "probe_capabilities", lambda binary, walls: self.server)
@@ -387,7 +387,7 @@ def test_why_somebody_notices_a_restart_is_said_before_it(tries: Tries, monkeypa
         "stop_first", {"name": "chat-next", "port": 8082}, context=512
     )
     assert "The port changes" in message("start_first", port=8081)
-    monkeypatch.setattr(instances.Handover, "find_obstacle", lambda handover: "Install nftables.")
+    monkeypatch.setattr(instances.Handover, "redirection_impossible_reason", lambda handover: "Install nftables.")
     assert message("start_first", context=512).endswith("Install nftables.")
 
     def full(*dummy: object) -> None:

@@ -145,17 +145,17 @@ def next_server(systemd: Systemd, hands_over: bool = True) -> start_first.NextSe
 
 def test_the_temporary_server_gets_new_connections_from_start_to_end(systemd: Systemd) -> None:
     server = next_server(systemd)
-    server.start()
+    server.start_and_redirect_new_connections()
     assert systemd.calls == ["restart llama-chat-next.service", "redirect"] and server.is_running
-    server.end()
+    server.end_after_its_last_request()
     assert systemd.calls[2:] == ["stop llama-chat-next.service", "reset-failed llama-chat-next.service"]
     assert list(systemd.folder.iterdir()) == []
-    server.end()
+    server.end_after_its_last_request()
     assert len(systemd.calls) == 4, "it has ended"
 
 
 def test_the_unit_of_a_temporary_server_ends_by_itself_and_takes_the_redirection_along(systemd: Systemd) -> None:
-    next_server(systemd).start()
+    next_server(systemd).start_and_redirect_new_connections()
     lines = systemd.drop_in().splitlines()
     assert "RuntimeMaxSec=285" in lines, "a drain, a stop, and two starts"
     first, drain, last = (line for line in lines if line.startswith("ExecStop") and "=-" in line)
@@ -165,7 +165,7 @@ def test_the_unit_of_a_temporary_server_ends_by_itself_and_takes_the_redirection
 
 
 def test_nothing_that_fails_fails_the_temporary_unit(systemd: Systemd) -> None:
-    next_server(systemd).start()
+    next_server(systemd).start_and_redirect_new_connections()
     lines = systemd.drop_in().splitlines()
     assert [line[:40] for line in lines if line.startswith("ExecStartPost=-")] == [
         "ExecStartPost=-/usr/sbin/sovereign-epyc ",
@@ -185,7 +185,7 @@ def test_a_version_that_does_not_serve_is_removed_again(systemd: Systemd, shown:
     with pytest.raises(
         TuningError, match=r"next to the running instance, which is untouched, and failed: .* does not serve"
     ):
-        next_server(systemd).start()
+        next_server(systemd).start_and_redirect_new_connections()
     assert "redirect" not in systemd.calls and "stop llama-chat-next.service" in systemd.calls
     assert list(systemd.folder.iterdir()) == []
 
@@ -193,14 +193,14 @@ def test_a_version_that_does_not_serve_is_removed_again(systemd: Systemd, shown:
 def test_without_a_handover_it_only_shows_that_it_serves(systemd: Systemd) -> None:
     server = next_server(systemd, hands_over=False)
     assert "RuntimeMaxSec=60" in next(text for path, text in server._texts.items() if path.endswith(".conf"))
-    server.start()
+    server.start_and_redirect_new_connections()
     assert not server.is_running and systemd.calls[1] == "stop llama-chat-next.service"
 
 
 def test_what_a_killed_run_left_ends_when_the_instance_serves(systemd: Systemd) -> None:
     start_first.end_leftover_server(systemd.root, "chat", LLAMA)
     assert systemd.calls == []
-    next_server(systemd).start()
+    next_server(systemd).start_and_redirect_new_connections()
     systemd.calls, systemd.real_state = [], "failed"
     start_first.end_leftover_server(systemd.root, "chat", LLAMA)
     assert systemd.calls == ["start llama-chat.service"], "nobody else serves"

@@ -87,7 +87,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def obstacle(address: str = "0.0.0.0") -> str:
-    return Handover("chat", address, 8080, 41000).find_obstacle()
+    return Handover("chat", address, 8080, 41000).redirection_impossible_reason()
 
 
 def test_without_nft_the_package_is_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,5 +143,5 @@ def test_only_first_packets_to_the_address_of_the_instance_are_redirected(addres
 def test_what_the_kernel_knows_of_an_earlier_update_is_left_aside(host: Host, rules: str, has_zone: bool) -> None:
     host.rules = rules
     one = Handover("chat", "0.0.0.0", 8080, 41000)
-    assert one.find_obstacle() == ""
+    assert one.redirection_impossible_reason() == ""
     assert ("tcp dport { 8080, 41000 } ct zone set 41000" in one.render_table()) == has_zone

@@ -134,7 +134,11 @@ def counts(trial: trials.Trial) -> tuple[Any, ...]:
 def test_the_counters_tell_what_was_guessed(llama: Llama, server: Server) -> None:
     llama.events[-1]["timings"].update(draft_n=1, draft_n_accepted=1)
     trial = trials.run_trial_of_task(server.url, None)
-    assert counts(trial) == (3, 60, 50) and trial.has_guessed_tokens and trial.acceptance == pytest.approx(5 / 6)
+    assert (
+        counts(trial) == (3, 60, 50)
+        and trial.has_guessed_tokens
+        and trial.share_of_right_guesses == pytest.approx(5 / 6)
+    )
     assert (trial.tokens, trial.rate, trial.is_complete, trial.speculative, trial.reason) == (64, 12.5, True, True, "")
     assert [path for dummy, path, dummy2 in server.requests] == ["/metrics", "/slots", "/completion", "/metrics"]
     assert llama.asked["temperature"] == 0 and llama.asked["cache_prompt"] is False and llama.asked["n_predict"] == 64
@@ -152,7 +156,11 @@ def test_an_older_build_tells_it_in_its_answer(llama: Llama, server: Server) -> 
     assert counts(trials.run_trial_of_task(server.url, None)) == (None, 60, 50)
     del llama.events[-1]["timings"]["draft_n"]
     trial = trials.run_trial_of_task(server.url, None)
-    assert counts(trial) == (None, None, None) and trial.has_guessed_tokens is None and trial.acceptance is None
+    assert (
+        counts(trial) == (None, None, None)
+        and trial.has_guessed_tokens is None
+        and trial.share_of_right_guesses is None
+    )
 
 
 @pytest.mark.parametrize("after", [(0, 0, 0), (160, 100, 5)])
@@ -167,7 +175,7 @@ def test_nothing_guessed_is_known(llama: Llama, server: Server) -> None:
     llama.counters = llama.counters[:1]
     llama.slots = [{"speculative": False}, {"speculative": False}]
     trial = trials.run_trial_of_task(server.url, None)
-    assert trial.has_guessed_tokens is False and trial.speculative is False and trial.acceptance is None
+    assert trial.has_guessed_tokens is False and trial.speculative is False and trial.share_of_right_guesses is None
 
 
 @pytest.mark.parametrize("slots", [None, [], [{"id": 0}], {"error": 1}, "x"])

@@ -112,6 +112,22 @@ def test_one_layer_is_put_back_alone(tree: hosts.Host, run: Run) -> None:
         assert run(epyc_restore, layers=layers)["msg"].startswith(sentence)
 
 
+def test_what_a_terminal_would_obey_is_escaped(tree: hosts.Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = run(epyc_restore, layers=["n\x1b[31m\u202e"])
+    assert "There is no layer 'n\\x1b[31m\\u202e'" in failed["msg"]
+    monkeypatch.setattr(_ansible, "refuse_impossible_values", lambda *dummy: None)
+
+    class Noted:
+        SPEC: dict[str, Any] = {}
+
+        @staticmethod
+        def main() -> None:
+            _ansible.run_read_only_module({}, lambda *dummy: {"remarks": ["a\x1b[2J"]})
+
+    noted = run(Noted)
+    assert noted["remarks"] == ["a\\x1b[2J"] and "\x1b" not in str(noted["warnings"])
+
+
 def test_a_refusal_is_a_failure_with_the_sentence(tree: hosts.Host, run: Run) -> None:
     failed = run(sysfs_settings, thp="always")
     assert failed["failed"] is True

@@ -118,8 +118,6 @@ def test_what_a_terminal_would_obey_is_escaped(tree: hosts.Host, run: Run, monke
     monkeypatch.setattr(_ansible, "refuse_impossible_values", lambda *dummy: None)
 
     class Noted:
-        SPEC: dict[str, Any] = {}
-
         @staticmethod
         def main() -> None:
             _ansible.run_read_only_module({}, lambda *dummy: {"remarks": ["a\x1b[2J"]})

@@ -33,7 +33,7 @@ from .venvs import (
     REDFISH_CLIENTS,
     ensure_collections,
     ensure_node_modules,
-    ensure_unit_test_venv,
+    ensure_unit_test_programs,
     ensure_venv,
     find_pythons,
     oldest_and_newest,
@@ -93,9 +93,9 @@ def all_builds() -> dict[str, Callable[[], object]]:
         "clients of BMCs": partial(ensure_venv, *REDFISH_CLIENTS),
         "community.general": partial(ensure_collections, "community.general"),
         "the oldest ansible-core": partial(ensure_venv, OLDEST_CORE),
-        "the oldest ansible-core, for unit tests": partial(ensure_unit_test_venv, OLDEST_CORE),
+        "the oldest ansible-core, for unit tests": partial(ensure_unit_test_programs, OLDEST_CORE),
         **{
-            f"Python {version}": partial(ensure_unit_test_venv, python=pythons[version])
+            f"Python {version}": partial(ensure_unit_test_programs, python=pythons[version])
             for version in oldest_and_newest(pythons)
         },
     }

@@ -63,7 +63,7 @@ def oldest_and_newest(versions: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*available[:1], *available[-1:]]))
 
 
-def ensure_unit_test_venv(*packages: str, python: str = sys.executable) -> Path:
+def ensure_unit_test_programs(*packages: str, python: str = sys.executable) -> Path:
     """Return the folder of programs of an environment that can run the unit tests, with more packages if given."""
     lines = (PACKAGE.parents[1] / "tests/unit/requirements.txt").read_text().splitlines()
     needs = [line for line in lines if line and not line.startswith("#")]

@@ -324,7 +324,7 @@ def build_plan_or_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, An
             raise
         return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(load_stored_requests(store)[1])}
     return {
-        "ansible_facts": {"epyc": {**planner.plan_facts(intent, plan, top), "memory": memory.to_dict()}},
+        "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top, memory)},
         "refusals": [],
         "map": map_data.build_map_data(plan, top, list_instance_placements(fs.root), memory),
         "remarks": [*remarks, *(memory.faults if memory.is_slow else []), *plan.remarks],

@@ -115,7 +115,7 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 
 
-def repair_host(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+def repair_drift_of_host(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Repair the drift of the host, and return the module's result."""
     if params["most"] < 1:
         raise BadRequest(f"most: {params['most']} repairs of a setting are none: say at least 1.")
@@ -142,7 +142,7 @@ def main() -> None:
         most=dict(type="int", default=MOST),
         asked=requested.REQUESTED_OPTION,
     )
-    run_changing_module(spec, repair_host, KNOBS)
+    run_changing_module(spec, repair_drift_of_host, KNOBS)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.venvs import OLDEST_CORE, OTHER_VERSIONS, OWN_VERSION, ensure_unit_test_venv, oldest_and_newest
+from vepyc.venvs import OLDEST_CORE, OTHER_VERSIONS, OWN_VERSION, ensure_unit_test_programs, oldest_and_newest
 
 from .conftest import ROOT, Run
 
@@ -82,7 +82,7 @@ def tested(
         if version in begun:
             pytest.fail(f"the unit tests fail on Python {version}, as another test here shows", pytrace=False)
         begun.add(version)
-        programs = ensure_unit_test_venv(python=pythons[version])
+        programs = ensure_unit_test_programs(python=pythons[version])
         here = functools.partial(run, str(programs / "python"), "-m", cwd=tree, env=variables)
         said = here(*(["coverage", "run", "-m"] if version == measured else []), *PYTEST, ENGINE)
         assert PASSED.search(said), said
@@ -105,7 +105,7 @@ def test_unit_tests_alone_reach_the_engine(measured: str, tested: Callable[[str]
 
 def test_the_oldest_core(run: Run) -> None:
     """On the controller: the plugins, and every playbook with all that it speaks of."""
-    programs = ensure_unit_test_venv(OLDEST_CORE)
+    programs = ensure_unit_test_programs(OLDEST_CORE)
     said = run(str(programs / "python"), "-m", "pytest", "-q", *PLUGINS)
     assert PASSED.search(said), said
     playbooks = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("playbooks/*.yml"))

@@ -91,10 +91,10 @@ class RoundRunner:
         self.requests[schedule.RESTART] = PROBE_PASSES
         samples = self.measure_round(schedule.RESTART, schedule.PROBE, [anchor])
         self.requests[schedule.RESTART] = passes
-        self.record_costs()
+        self.record_costs_in_plan()
         return samples
 
-    def record_costs(self) -> None:
+    def record_costs_in_plan(self) -> None:
         """Record in the plan what a start and a pass cost until now."""
         for setting_class in (schedule.LIVE, schedule.RESTART):
             self.plan.setdefault("costs", {})[setting_class] = self.costs.to_plan()

@@ -64,7 +64,7 @@ def _run_rounds(
     target = find_instance_of_any_engine(host, request.instance, request.answer_timeout, clock)
     request.remove_measurements_unsupported_by_api(target.server.api)
     meter = Meter(host, target, request, clock)
-    run = Run(host, target, request, schedule.build_benchmark_arms(), slo=request.slo)
+    run = Run(host, target, request, schedule.build_arm_as_running(), slo=request.slo)
     run.leave_cpus_and_measure_bandwidth(report_step)
     report_step("it warms up")
     run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability(report_step)])

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .._notation.cache_masks import CacheAmount
     from .ccds import L3Domain
     from .intent import Intent, RolePlacement
+    from .memory_speed import MemorySpeed
     from .topology import Topology
 
 
@@ -136,9 +137,16 @@ def build_plan(intent: Intent, top: Topology) -> Plan:
     return result
 
 
-def plan_facts(requested_intent: Mapping[str, Any], plan: Plan, top: Topology) -> dict[str, object]:
-    """Return the facts for the roles of the collection: topology, plan, and the requested intent."""
-    return {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": requested_intent}
+def plan_facts(
+    requested_intent: Mapping[str, Any], plan: Plan, top: Topology, memory: MemorySpeed
+) -> dict[str, object]:
+    """Return the facts for the roles of the collection and for capacity.yml: all that epyc_plan returns as facts."""
+    return {
+        "topology": top.to_dict(),
+        "plan": plan.to_dict(),
+        "intent": requested_intent,
+        "memory": memory.to_dict(),
+    }
 
 
 def _add_remark_on_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology) -> None:

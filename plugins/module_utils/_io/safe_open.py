@@ -117,7 +117,7 @@ def open_folder(path: str, make: bool = False) -> Iterator[OpenFolder]:
 
     A link on the way is followed only where no other user than root can have created it; OSError for another link.
     """
-    descriptor = _open_step_by_step(os.path.abspath(path), make)
+    descriptor = _open_folder_checking_links(os.path.abspath(path), make)
     try:
         yield OpenFolder(path, descriptor)
     finally:
@@ -173,7 +173,7 @@ def _require_created_by_caller(status: os.stat_result) -> None:
         raise OSError(errno.EEXIST, "somebody else has put a folder there")
 
 
-def _open_step_by_step(path: str, make: bool) -> int:
+def _open_folder_checking_links(path: str, make: bool) -> int:
     """Open a folder name by name from the root, so that each link is checked; return its descriptor."""
     place, links = os.open("/", _ENTER_ONLY), 0
     names = path.split("/")[::-1]

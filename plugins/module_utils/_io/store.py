@@ -169,7 +169,7 @@ class Store:
                 self._held -= 1
             return
         with ExitStack() as stack:
-            made = self._lock_folder(stack)
+            made = self._make_and_lock_folder(stack)
             self._held = 1
             try:
                 textfile.remove_temporary_files(self.folder)
@@ -180,7 +180,7 @@ class Store:
                     with suppress(OSError):  # A folder with files stays.
                         os.rmdir(self.folder)
 
-    def _lock_folder(self, stack: ExitStack) -> bool:
+    def _make_and_lock_folder(self, stack: ExitStack) -> bool:
         """Lock the folder, made anew where another run removes it meanwhile; return whether it was missing."""
         made = False
         while True:

@@ -72,7 +72,7 @@ def pool_file_path(node: int, page_kb: int, name: str) -> str:
     return f"{NODES}/node{node}/hugepages/hugepages-{page_kb}kB/{name}"
 
 
-def read_pool(fs: KernelFS, node: int, page_kb: int) -> tuple[int, int] | None:
+def read_pool_size_and_use(fs: KernelFS, node: int, page_kb: int) -> tuple[int, int] | None:
     """Return the pages of a node's pool without surplus pages, and those in use; None where the pool does not exist.
 
     The kernel makes surplus pages beyond the pool and removes them when they are freed. nr_hugepages includes them when

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._errors import BadRequest
 from .attributes.catalogue import BIOS_OPTIONS
 from .attributes.locks import find_lock_under_future_values
-from .attributes.resolve import Target, find_locking_profile
+from .attributes.resolve import Target, find_target_that_unlocks_attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def plan_targets_by_boot(
     inactive = {name: target for name, target in targets.items() if active.get(name) != target.value}
     future = {**active, **pending, **{name: target.value for name, target in inactive.items()}}
     locks = {name: find_lock_under_future_values(registry, name, active, future) for name in inactive}
-    profile = find_locking_profile(registry, vendor)
+    profile = find_target_that_unlocks_attributes(registry, vendor)
     if profile and unlock and profile.name not in targets and future.get(profile.name) != profile.value:
         freed = {**future, profile.name: profile.value}
         gained = [

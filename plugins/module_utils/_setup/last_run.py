@@ -101,7 +101,9 @@ class LastRunCheck:
         if self.intent:
             top = self.survey.host.topology
             planned = plan.build_plan(Intent.from_options(self.intent), top)
-            result["ansible_facts"] = {"epyc": plan.plan_facts(self.intent, planned, top)}
+            result["ansible_facts"] = {
+                "epyc": plan.plan_facts(self.intent, planned, top, self.survey.host.memory_speed)
+            }
             result["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
         return result
 

@@ -58,7 +58,7 @@ def _read_huge_page_samples(fs: KernelFS) -> list[Sample]:
     samples: list[Sample] = []
     for node in hugepages.nodes_with_memory(fs):
         for kb in hugepages.list_page_sizes(fs):
-            pool = hugepages.read_pool(fs, node, kb)
+            pool = hugepages.read_pool_size_and_use(fs, node, kb)
             if pool is not None:
                 labels = {"node": str(node), "size": format_bytes(kb << 10).replace(" ", "")}
                 samples += [({**labels, "state": state}, count) for state, count in zip(("whole", "used"), pool)]

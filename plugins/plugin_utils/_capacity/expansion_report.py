@@ -77,7 +77,7 @@ def _promised_cells(promised: paper_tiers.PromisedRate) -> list[str]:
     return [
         f"{promised.gbps:.0f} {promised.source}",
         f"{promised.steps:.1f} ({promised.low:.1f} to {promised.high:.1f})",
-        f"{promised.tokens_per_step:.1f}",
+        f"{promised.needed_tokens_per_step:.1f}",
         promised.verdict,
     ]
 

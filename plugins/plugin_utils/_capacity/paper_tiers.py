@@ -92,14 +92,14 @@ class PromisedRate:
         self.steps, self.low, self.high = service.tokens_per_second, service.low, service.high
 
     @property
-    def tokens_per_step(self) -> float:
+    def needed_tokens_per_step(self) -> float:
         """The tokens that each step would have to give."""
         return PROMISED_RATE / self.steps
 
     @property
     def verdict(self) -> str:
         """Whether a draft model can give so many tokens in each step: "in reach", "at best" (of the range), or "no"."""
-        if self.tokens_per_step <= TOKENS_PER_STEP:
+        if self.needed_tokens_per_step <= TOKENS_PER_STEP:
             return "in reach"
         return "at best" if PROMISED_RATE / self.high <= TOKENS_PER_STEP else "no"
 
@@ -110,7 +110,7 @@ class PromisedRate:
             "gbps": round(self.gbps, 1),
             "source": self.source,
             "steps_per_second": round(self.steps, 2),
-            "tokens_per_step": round(self.tokens_per_step, 2),
+            "tokens_per_step": round(self.needed_tokens_per_step, 2),
             "low": round(self.low, 2),
             "high": round(self.high, 2),
             "verdict": self.verdict,

@@ -124,7 +124,7 @@ def removal_arm_name(setting: str) -> str:
     return f"{WITHOUT}{setting}"
 
 
-def build_benchmark_arms() -> list[dict[str, Any]]:
+def build_arm_as_running() -> list[dict[str, Any]]:
     """Return the only arm of a benchmark: the instance as it runs."""
     return [_build_arm(RUNNING)]
 

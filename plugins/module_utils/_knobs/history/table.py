@@ -35,7 +35,7 @@ def _format_cells(run: Run) -> tuple[str, ...]:
         run.began.replace("T", " ").rstrip("Z"),
         "-" if seconds is None else f"{seconds:.0f} s",
         _format_starter_cell(run),
-        " ".join([run.playbook, *_format_option("--tags", run.tags), *_format_option("--skip-tags", run.skip_tags)]),
+        " ".join([run.playbook, *_option_words("--tags", run.tags), *_option_words("--skip-tags", run.skip_tags)]),
         run.version,
         ", ".join(f"{layer} {number}" for layer, number in run.changed.items()) or "none",
         run.outcome or _unfinished_cell(run),
@@ -51,7 +51,7 @@ def _format_starter_cell(run: Run) -> str:
     )
 
 
-def _format_option(name: str, values: Sequence[str]) -> list[str]:
+def _option_words(name: str, values: Sequence[str]) -> list[str]:
     return [name, ",".join(values)] if values else []
 
 

@@ -15,7 +15,7 @@ import time
 from ..._errors import BadRequest, NotApplied, Refused
 from ..._io.paths import NODES
 from ..._kernel import hugepages
-from ..._kernel.hugepages import GIGANTIC, pool_file_path, read_pool
+from ..._kernel.hugepages import GIGANTIC, pool_file_path, read_pool_size_and_use
 from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from ..protocol.knob import Knob
@@ -81,13 +81,13 @@ class HugePages(Knob):
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the pages of each pool, without surplus pages, which the kernel removes when they are freed."""
-        pools = {name: read_pool(self.fs, *split_pool_address(name)) for name in addresses}
+        pools = {name: read_pool_size_and_use(self.fs, *split_pool_address(name)) for name in addresses}
         return {name: None if pool is None else str(pool[0]) for name, pool in pools.items()}
 
     def unreachable_reason(self, address: str) -> str | None:
         """Return the reason if a node or a page size does not exist any more, else None."""
         node, kb = split_pool_address(address)
-        if read_pool(self.fs, node, kb) is None:
+        if read_pool_size_and_use(self.fs, node, kb) is None:
             return f"node {node} has no memory now, or the kernel has lost pages of {kb} kB"
         return None
 
@@ -115,7 +115,10 @@ class HugePages(Knob):
         for node in sorted({node for node, dummy in table}):
             total = hugepages.read_node_memory(self.fs, node)[0]
             limit = total * max(100 - reserve, 0) // 100
-            before = {kb: (read_pool(self.fs, node, kb) or (0, 0))[0] for kb in hugepages.list_page_sizes(self.fs)}
+            before = {
+                kb: (read_pool_size_and_use(self.fs, node, kb) or (0, 0))[0]
+                for kb in hugepages.list_page_sizes(self.fs)
+            }
             after = {kb: table.get((node, kb), pages) for kb, pages in before.items()}
             size = sum(kb * UNITS["KiB"] * pages for kb, pages in after.items())
             if size > limit and any(after[kb] > before[kb] for kb in before):
@@ -130,7 +133,7 @@ class HugePages(Knob):
         """Refuse to shrink a pool below its pages in use, which would leave pages that belong to no pool."""
         taken: dict[int, int] = {}
         for (node, kb), pages in table.items():
-            total, used = read_pool(self.fs, node, kb) or (0, 0)
+            total, used = read_pool_size_and_use(self.fs, node, kb) or (0, 0)
             if pages < total:
                 taken[kb] = taken.get(kb, 0) + total - pages
                 if pages < used:
@@ -150,7 +153,7 @@ class HugePages(Knob):
         """Shrink pools first, which frees memory; then grow pools, the largest pages first, in several attempts."""
         table = {split_pool_address(change.address): int(change.after or 0) for change in changes}
         self._refuse_removing_pages_in_use(table)
-        before = {key: (read_pool(self.fs, *key) or (0, 0))[0] for key in table}
+        before = {key: (read_pool_size_and_use(self.fs, *key) or (0, 0))[0] for key in table}
         for key in sorted(table, key=lambda key: (table[key] > before[key], -key[1])):
             self._write_pool_size(key, table[key])
         missing = self._count_missing_pages(table)
@@ -179,7 +182,7 @@ class HugePages(Knob):
 
     def _count_missing_pages(self, table: Table) -> Table:
         """Return the number of missing pages of each pool that lacks some."""
-        lacks = {key: pages - (read_pool(self.fs, *key) or (0, 0))[0] for key, pages in table.items()}
+        lacks = {key: pages - (read_pool_size_and_use(self.fs, *key) or (0, 0))[0] for key, pages in table.items()}
         return {key: count for key, count in lacks.items() if count > 0}
 
     def _compact_node(self, node: int) -> None:
@@ -235,7 +238,8 @@ class HugePages(Knob):
     def _gigabyte_pages_boot_hint(self, wanted: Table) -> str:
         """Return the boot parameters that make the pools of 1 GiB pages of all nodes."""
         table = {
-            node: (read_pool(self.fs, node, GIGANTIC) or (0, 0))[0] for node in hugepages.nodes_with_memory(self.fs)
+            node: (read_pool_size_and_use(self.fs, node, GIGANTIC) or (0, 0))[0]
+            for node in hugepages.nodes_with_memory(self.fs)
         }
         table.update({node: pages for (node, dummy), pages in wanted.items()})
         counts = ",".join(f"{node}:{pages}" for node, pages in table.items() if pages)

@@ -10,7 +10,7 @@ Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
 from __future__ import annotations
 
 from ..._kernel import hugepages
-from ..._kernel.hugepages import read_pool
+from ..._kernel.hugepages import read_pool_size_and_use
 from ..._notation.sizes import UNITS, format_bytes, format_pages
 from ..protocol.knob import Knob
 from . import request
@@ -70,7 +70,7 @@ class Mounts(Knob):
         for address in originals.keys() - reasons.keys():
             kb = page_size_of_address(address)
             nodes = hugepages.nodes_with_memory(self.fs)
-            used = sum((read_pool(self.fs, node, kb) or (0, 0))[1] for node in nodes)
+            used = sum((read_pool_size_and_use(self.fs, node, kb) or (0, 0))[1] for node in nodes)
             if used and mounted[address]:
                 reasons[address] = (
                     f"{format_pages(used, kb)} are in use, by files there or by programs; stop these first"

@@ -89,7 +89,7 @@ def resolve_targets_and_missing_options(
     return targets, absent
 
 
-def find_locking_profile(registry: Registry, vendor: str) -> Target | None:
+def find_target_that_unlocks_attributes(registry: Registry, vendor: str) -> Target | None:
     """Return the profile that locks attributes, with the value that unlocks all; None for a machine without one."""
     pattern = LOCKING_PROFILES.get(vendor)
     matches = list(registry.find_attributes_by_pattern(pattern.name_pattern)) if pattern else []

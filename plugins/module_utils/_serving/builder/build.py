@@ -29,7 +29,7 @@ from ..._notation.cpulist import parse_cpulist
 from ..._notation.error_line import find_last_error_line
 from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import parse_bytes
-from .cmake import Cmake, format_cmake_options, is_true_for_cmake
+from .cmake import Cmake, is_true_for_cmake, parse_cmake_options
 from .compiler_age import old_compiler_message
 from .missing_files import SCRIPT, supply_build_info_script
 from .source_archive import Archive, find_source_tree, unpack_archive
@@ -111,7 +111,7 @@ class Build:
             raise BadRequest("checksum: say which archive it shall be, as sha256:HEX.")
         self.archive = Archive(request["archive"], wanted)
         self.engine: str = request.get("engine") or "llama.cpp"
-        self.options = {**DEFAULTS, **format_cmake_options(request.get("cmake_options") or {})}
+        self.options = {**DEFAULTS, **parse_cmake_options(request.get("cmake_options") or {})}
         self.reserve = parse_bytes(request.get("reserve") or "1GiB", "reserve")
         jobs = request.get("jobs")
         self.jobs = _count_build_cpus(fs) if jobs is None else require_whole_number(jobs, "jobs")

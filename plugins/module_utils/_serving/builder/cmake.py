@@ -29,7 +29,7 @@ exec nice flock "$lock" env -i PATH={command.PATH} LC_ALL=C "$@" >>"$log" 2>&1
 """
 
 
-def format_cmake_options(options: Mapping[str, Any]) -> dict[str, str]:
+def parse_cmake_options(options: Mapping[str, Any]) -> dict[str, str]:
     """Return cmake options as texts; BadRequest for a name or a value that cmake does not take."""
     texts = {}
     for name, value in options.items():

@@ -17,7 +17,7 @@ from .flags import COMMON_FLAGS, EARLY_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, c
 from .server_parameters import (
     NGRAM_PARAMETERS,
     list_flag_rows_for_kinds,
-    list_set_parameters_with_flags,
+    list_set_parameters_that_have_flags,
     validate_and_list_speculation_kinds,
 )
 
@@ -102,7 +102,7 @@ def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -
             "or give the unit exactly these CPUs."
         )
     words: list[str] = []
-    for name, value in list_set_parameters_with_flags(parameters):
+    for name, value in list_set_parameters_that_have_flags(parameters):
         if name in NGRAM_PARAMETERS:
             for row in list_flag_rows_for_kinds(name, value, kinds, FLAGS):
                 words += choose_accepted_arguments(row, value, FLAGS, capabilities)

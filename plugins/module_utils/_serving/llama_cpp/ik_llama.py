@@ -16,7 +16,7 @@ from .flags import COMMON_FLAGS, EARLY_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, c
 from .server_parameters import (
     NGRAM_PARAMETERS,
     list_flag_rows_for_kinds,
-    list_set_parameters_with_flags,
+    list_set_parameters_that_have_flags,
     validate_and_list_speculation_kinds,
 )
 
@@ -80,7 +80,7 @@ def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -
     _require_supported_parameters(parameters, capabilities)
     in_stages = bool(kinds) and "draft" in capabilities.offered_values("--spec-type")
     words: list[str] = []
-    for name, value in list_set_parameters_with_flags(parameters):
+    for name, value in list_set_parameters_that_have_flags(parameters):
         if name in FLAGS_WITHOUT_HELP:
             flag, template = FLAGS_WITHOUT_HELP[name]
             words += [flag, template.format(value)]

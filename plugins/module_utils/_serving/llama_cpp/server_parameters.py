@@ -80,7 +80,7 @@ def validate_and_list_speculation_kinds(parameters: Mapping[str, Any]) -> list[s
     return kinds
 
 
-def list_set_parameters_with_flags(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def list_set_parameters_that_have_flags(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return name and value of each parameter that is set, except for speculation and extra, which have no flags."""
     rows = [(name, parameters.get(name)) for name in PARAMETERS if name not in ("speculation", "extra")]
     return [

@@ -68,7 +68,7 @@ def plan_instance(
         models = model, draft, projector, adapters, more_models
         return _plan_on_cpus(options, host, server, models, left, busy, choices, running_prompt_cache_mib)
 
-    return socket_choice.plan_on_best_socket(options, host, free, model, plan_on_cpus)
+    return socket_choice.plan_on_best_socket_or_all_cpus(options, host, free, model, plan_on_cpus)
 
 
 def _plan_on_cpus(
@@ -177,7 +177,7 @@ def _plan_on_cpus(
     plan = InstancePlan(options, placement, whole, server_parameters, rpc, read, staged, expect, remarks, choices)
     plan.remarks += socket_choice.list_nps_remarks(options, host, nodes, policy, model)
     plan.draft_left_out_reason = speculation.draft_left_out_reason
-    plan.port_reuse = _choose_port_reuse(server)
+    plan.port_reuse = _port_socket_option_of_server(server)
     plan.shape = shape_of_model(model, options.experts)
     plan.predicted_rate = predict_plan_rate(host, plan)
     if options.slot_files:
@@ -259,7 +259,7 @@ def _validate_model_and_draft(
     return remarks
 
 
-def _choose_port_reuse(server: ServerCapabilities) -> str:
+def _port_socket_option_of_server(server: ServerCapabilities) -> str:
     """Return the socket option that a server sets for its port; "" for a server that sets both, with --reuse-port."""
     if server.engine != ENGINES[0]:
         return "port"

@@ -61,7 +61,7 @@ class Socket:
         return f"socket{self.number}"
 
 
-def plan_on_best_socket(
+def plan_on_best_socket_or_all_cpus(
     options: Options, host: Host, free: FreeMemory, model: Model, plan_on_cpus: PlanOnCpus
 ) -> InstancePlan:
     """Return the plan of an instance on the best socket on which it fits, or else on all its CPUs.

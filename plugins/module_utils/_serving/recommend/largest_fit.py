@@ -202,7 +202,7 @@ def _set_to_best_level_that_fits(
             candidate.level = level
             if not candidate.task:
                 candidate.prompt_cache = candidate.size_of_full_slot(level) if with_prompt_cache else NO_PROMPT_CACHE
-            services = _plan_candidates_that_fit(host, free, candidates)
+            services = _plan_candidates_if_all_fit(host, free, candidates)
             if services:
                 return services
     candidate.level = smallest
@@ -217,7 +217,7 @@ def _enlarge_prompt_cache(
     least = parse_bytes(before, "prompt_cache")
     for size in (None, *(f"{gib}GiB" for gib in PROMPT_CACHES_GIB if gib * UNITS["GiB"] > least)):
         candidate.prompt_cache = size
-        services = _plan_candidates_that_fit(host, free, candidates)
+        services = _plan_candidates_if_all_fit(host, free, candidates)
         if services:
             candidate.prompt_cache = _format_cache_size(
                 services[candidates.index(candidate)].parameters["prompt_cache"]
@@ -232,7 +232,7 @@ def _format_cache_size(mib: int) -> str:
     return f"{mib // 1024}GiB" if mib and not mib % 1024 else f"{mib}MiB"
 
 
-def _plan_candidates_that_fit(
+def _plan_candidates_if_all_fit(
     host: Host, free: FreeMemory, candidates: Sequence[Candidate]
 ) -> list[InstancePlan] | None:
     try:

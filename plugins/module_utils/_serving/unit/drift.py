@@ -25,9 +25,9 @@ from ..options.unit_names import WORKER_UNIT
 from .installed import (
     is_unchanged_since_digest,
     list_changed_mapping_messages,
+    list_files_replaced_since_load,
     list_files_with_other_size_or_time,
     list_installed_or_enabled_instances,
-    list_replaced_files,
     parse_unit_plan,
     read_rpc_worker_plan,
     write_unit_again_message,
@@ -105,7 +105,7 @@ def _judge_unit(
     """Return the verdicts on a unit; ``replaced`` are those of an RPC worker, None for an instance."""
     if not text:
         return [_build_unit_verdict(unit, "file", WRITTEN, None, FILE_REMOVED)]
-    verdicts = [_judge_file(unit, text), _judge_drop_ins(unit, root)]
+    verdicts = [_judge_hand_edits_of_unit_file(unit, text), _judge_drop_ins(unit, root)]
     is_draft = unit.endswith("-rpc.service")
     if not is_draft:
         verdicts += [
@@ -128,7 +128,7 @@ def _build_unit_verdict(unit: str, kind: str, wanted: str | None, found: str | N
     return verdict
 
 
-def _judge_file(unit: str, text: str) -> Verdict:
+def _judge_hand_edits_of_unit_file(unit: str, text: str) -> Verdict:
     matches = is_unchanged_since_digest(text)
     if matches is None:
         return unreadable_address_verdict("", f"llama:{unit}/file", f"{NO_DIGEST}. {write_unit_again_message(unit)}")
@@ -149,7 +149,7 @@ def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None, root: 
         )
     reason = "replaced or removed since it was planned; it may still run with the old ones"
     if replaced is None:
-        replaced = list_replaced_files(plan)
+        replaced = list_files_replaced_since_load(plan)
         changed = list_changed_mapping_messages(KernelFS(root, read_only=True), plan)
         reason = changed[0].rstrip(".") if changed else reason
         replaced = replaced or (["replaced under its name"] if changed else [])

@@ -97,7 +97,7 @@ def read_rpc_worker_plan(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
     return text is not None, parse_plan_with_keys(text or "", WORKER_PLAN_KEYS)
 
 
-def list_replaced_files(plan: Mapping[str, Any]) -> list[str]:
+def list_files_replaced_since_load(plan: Mapping[str, Any]) -> list[str]:
     """Return the files of a plan that were replaced or removed since the running instance loaded them."""
     keys = {plan["key_file"]: [None, plan["keys"]]} if plan["keys"] else {}
     return list_files_with_other_size_or_time({**plan["programs"], **plan["files"], **keys})

@@ -20,8 +20,8 @@ from ..hooks import keys, server_http
 from ..hooks.read_progress import describe_start_of_unit
 from ..unit.installed import (
     list_changed_mapping_messages,
+    list_files_replaced_since_load,
     list_installed_instances,
-    list_replaced_files,
     write_unit_again_message,
 )
 from . import jitter, silent_unit_items
@@ -162,7 +162,7 @@ def mark_wrong_if_files_replaced(host: Host, item: Item, name: str, plan: Plan) 
     changed = list_changed_mapping_messages(host.fs, plan) if item.verdict == OK else []
     if changed:
         return build_item("service", name, WRONG, f"{changed[0]} {write_unit_again_message(plan['unit'])}", item.found)
-    replaced = list_replaced_files(plan) if item.verdict == OK else []
+    replaced = list_files_replaced_since_load(plan) if item.verdict == OK else []
     if not replaced:
         return item
     sentence = (

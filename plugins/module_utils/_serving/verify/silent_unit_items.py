@@ -43,7 +43,7 @@ def check_rpc_worker(host: Host, clock: Any) -> list[Item]:
 
 def check_part_without_requests(host: Host, instance: InstalledUnit, plan: Mapping[str, Any], clock: Any) -> list[Item]:
     """Return the items on this host's part of an instance whose requests another host answers."""
-    changed = installed.list_replaced_files(plan)
+    changed = installed.list_files_replaced_since_load(plan)
     role = f"as a part of {plan['details']['hosts']} hosts"
     return _check_files_and_placement(host, instance.name, instance.unit, role, plan["expect"], changed, clock)
 

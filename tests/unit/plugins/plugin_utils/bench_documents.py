@@ -73,7 +73,7 @@ def benchmark(rounds: int = 6) -> dict[str, Any]:
     bench.spoil = client
     for dummy in range(rounds):
         bench.round([schedule.TUNED])
-    bench.data["plan"]["arms"] = schedule.build_benchmark_arms()
+    bench.data["plan"]["arms"] = schedule.build_arm_as_running()
     for one in bench.data["plan"]["order"]:
         one.update(arms=[schedule.RUNNING], phase=schedule.BENCHMARK)
     for one in bench.data["samples"]:

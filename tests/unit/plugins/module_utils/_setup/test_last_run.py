@@ -128,6 +128,7 @@ def test_a_look_brings_the_facts_of_the_plan(tree: hosts.Host) -> None:
     assert facts["intent"] == INTENT
     assert facts["topology"] == Host(tree.fs).topology.to_dict()
     assert facts["plan"] == Host(tree.fs, INTENT).plan.to_dict() != Host(tree.fs).plan.to_dict()
+    assert facts["memory"] == Host(tree.fs).memory_speed.to_dict()
 
 
 def test_without_an_intent_there_are_no_facts(tree: hosts.Host) -> None:

@@ -152,7 +152,7 @@ def test_sixty_tokens_of_a_dense_70b_need_more_than_a_socket_has() -> None:
     assert paper_tiers.needed_gbps() == pytest.approx(2520, rel=0.02)
     assert paper_tiers.needed_gbps(3) == pytest.approx(840, rel=0.02)
     (promised,) = paper_tiers.list_promised_rates([machine_of_facts("a", facts.host("9754"))], request)
-    assert 5.5 < promised.steps < 9 and promised.tokens_per_step > 6
+    assert 5.5 < promised.steps < 9 and promised.needed_tokens_per_step > 6
     assert promised.verdict == "no"
     (sixth,) = paper_tiers.list_promised_rates(
         [paper_machines.build_data_sheet_machine(paper_machines.SIXTH_GENERATION, 1)], request

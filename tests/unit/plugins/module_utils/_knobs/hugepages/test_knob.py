@@ -74,7 +74,7 @@ class Machine:
         return hugepages_knob.HugePages(Host(self.fs), options)
 
     def write(self, changes: dict[tuple[int, int], int], **options: Any) -> None:
-        found = {key: hugepages.read_pool(self.fs, *key) for key in changes}
+        found = {key: hugepages.read_pool_size_and_use(self.fs, *key) for key in changes}
         self.knob(**options).write_changes(
             [
                 Change(hugepages_knob.pool_address(*key), str((found[key] or (0,))[0]), str(pages))
@@ -232,7 +232,7 @@ def test_putting_back_takes_no_pages_in_use_either(machine: Machine) -> None:
 def test_surplus_pages_are_no_part_of_a_pool(machine: Machine) -> None:
     machine.pool(1, 2048, 8, 0, surplus=3)
     assert machine.knob().read_settings(["hugepages:node1/2048kB"]) == {"hugepages:node1/2048kB": "5"}
-    assert hugepages.read_pool(machine.fs, 1, 2048) == (5, 8)
+    assert hugepages.read_pool_size_and_use(machine.fs, 1, 2048) == (5, 8)
 
 
 # Writing

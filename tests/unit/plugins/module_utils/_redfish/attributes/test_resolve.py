@@ -23,7 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes
     MissingOption,
     attribute_value_to_option_value,
     find_attribute_of_option,
-    find_locking_profile,
+    find_target_that_unlocks_attributes,
     resolve_targets_and_missing_options,
     subject_never_set_over_redfish,
 )
@@ -158,10 +158,10 @@ def test_values_have_a_meaning_in_the_words_of_the_option() -> None:
 
 def test_the_profile_that_locks_others() -> None:
     told = registry(enumeration("OperatingModes_ChooseOperatingMode", "MaximumEfficiency", "CustomMode"))
-    profile = find_locking_profile(told, "Lenovo")
+    profile = find_target_that_unlocks_attributes(told, "Lenovo")
     assert profile is not None
     assert profile.value == "CustomMode"
-    assert find_locking_profile(told, "AMI") is find_locking_profile(told, "Dell") is None
+    assert find_target_that_unlocks_attributes(told, "AMI") is find_target_that_unlocks_attributes(told, "Dell") is None
 
 
 @pytest.mark.parametrize(

@@ -140,13 +140,13 @@ def test_what_was_replaced_since_it_was_loaded(tmp_path: Path) -> None:
         os.utime(path, ns=(1, 5))
     known = {name: {str(path): [1, 5]} for name, path in paths.items()}
     plan = {"programs": known["llama-server"], "files": known["m.gguf"], "key_file": str(paths["keys"]), "keys": 5}
-    assert installed.list_replaced_files(plan) == []
-    assert installed.list_replaced_files({**plan, "key_file": None, "keys": None}) == []
+    assert installed.list_files_replaced_since_load(plan) == []
+    assert installed.list_files_replaced_since_load({**plan, "key_file": None, "keys": None}) == []
     for path in paths.values():
         os.utime(path, ns=(1, 6))
-        assert installed.list_replaced_files(plan) == [str(path)]
+        assert installed.list_files_replaced_since_load(plan) == [str(path)]
         os.utime(path, ns=(1, 5))
     paths["m.gguf"].write_text("longer")
     os.utime(paths["m.gguf"], ns=(1, 5))
     paths["llama-server"].unlink()
-    assert installed.list_replaced_files(plan) == [str(paths["llama-server"]), str(paths["m.gguf"])]
+    assert installed.list_files_replaced_since_load(plan) == [str(paths["llama-server"]), str(paths["m.gguf"])]

@@ -65,7 +65,9 @@ def refused(read: dict[str, Any], shape: Shape, *names: str) -> str:
 # What holds for every host and all models
 
 
-@settings(deadline=None, max_examples=150)
+@pytest.mark.slow
+@pytest.mark.everyday
+@settings(deadline=None, max_examples=60)
 @given(shape=shapes(), names=st.lists(st.sampled_from(NAMES), min_size=2, max_size=6))
 def test_models_share_a_host_of_any_shape(read: dict[str, Any], shape: Shape, names: list[str]) -> None:
     host = host_of_shape(shape)

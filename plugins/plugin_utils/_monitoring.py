@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import LOOPBACK, parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import speculation_kinds
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing

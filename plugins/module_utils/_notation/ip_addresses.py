@@ -12,6 +12,8 @@ from .._errors import BadRequest
 from .numbers import parse_whole_number
 
 LAST_PORT = 65535
+#: The addresses and the name of this host that no other host reaches.
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PRIVATE_NETWORKS = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 
 

@@ -14,10 +14,9 @@
 -- usage in haproxy.cfg: lua-load FILE [fetch] FIELD ..., where "fetch" lets requests name addresses for servers to
 -- fetch, and each FIELD is refused at the top level of a body. http-request lua.read_body runs it.
 
-local arguments = table.pack(...)
 local may_fetch = false
 local refused_fields = {}
-for _, word in ipairs(arguments) do
+for _, word in ipairs({...}) do
   if word == "fetch" then may_fetch = true else refused_fields[word] = true end
 end
 
@@ -119,7 +118,7 @@ end
 
 local function pass_over() end
 
--- Returns the fields of an object with the position of each value, and the position behind it.
+-- Returns the fields of an object, each with the position of its value and the position behind that value.
 local function fields_of(text, at)
   local fields = {}
   read_object(text, at, pass_over, function(field, place, behind) fields[field] = {place, behind} end)

@@ -10,11 +10,12 @@ src/llama-arch.cpp of llama.cpp, and the widths those of the models that are nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.model import Model, read_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.tensor_types import TENSOR_TYPES
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
@@ -29,6 +30,16 @@ EPSILON = "attention.layer_norm_rms_epsilon"
 Shape = tuple[int, ...]
 Tensors = Iterator[tuple[str, Shape]]
 
+#: The numbers in a header of DeepSeek V3 that describes its 128 heads, as ik_llama.cpp and older converters write it.
+HEADS_OF_MLA = {
+    "block_count": 61,
+    "attention.head_count": 128,
+    "attention.head_count_kv": 128,
+    "attention.key_length": 192,
+    "attention.value_length": 128,
+    "attention.kv_lora_rank": 512,
+    "rope.dimension_count": 64,
+}
 #: The numbers of each header, by the name that a test has for it.
 NUMBERS: dict[str, dict[str, Any]] = {
     # Llama 2 7B: a head of keys for each head.
@@ -173,6 +184,11 @@ WHOLE: dict[str, dict[str, Any]] = {
     # DeepSeek V3.
     "moe 671B": {**NUMBERS["mla"], "block_count": 61, "leading_dense_block_count": 3, "expert_count": 256},
 }
+
+
+def write_and_read(folder: Path, names: Iterable[str]) -> dict[str, Model]:
+    """Write the models of these names into a folder, and return each as its header is read."""
+    return {name: read_model(str(write(folder / f"{name}.gguf", name))) for name in names}
 
 
 def write(path: Path, name: str, rows: int = IQ1_S) -> Path:

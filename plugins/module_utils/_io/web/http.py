@@ -17,6 +17,7 @@ import urllib.request
 from urllib.parse import urlsplit
 
 from ..._errors import BadRequest, TuningError
+from ..._notation.ip_addresses import LOOPBACK
 from ..._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
@@ -77,11 +78,7 @@ def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | No
 def is_encrypted_or_local(url: str) -> bool:
     """Return whether a URL is encrypted or on this host, so that nobody in the network can read or change its data."""
     split = urlsplit(url)
-    return split.scheme == "https" or _is_this_host(split.hostname)
-
-
-def _is_this_host(name: str | None) -> bool:
-    return name in ("127.0.0.1", "::1", "localhost")
+    return split.scheme == "https" or split.hostname in LOOPBACK
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
@@ -110,7 +107,7 @@ class ProxyForOtherHosts(urllib.request.ProxyHandler):
 
     def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
         """Return None for a request that goes to its server directly, as the class of the standard library does."""
-        return None if _is_this_host(urlsplit(req.full_url).hostname) else super().proxy_open(req, proxy, type)
+        return None if urlsplit(req.full_url).hostname in LOOPBACK else super().proxy_open(req, proxy, type)
 
 
 def open_url(

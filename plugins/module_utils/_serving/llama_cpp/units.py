@@ -12,11 +12,11 @@ from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, HOST_TOOL, UNIT_FOLDER
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
+from ..._notation.ip_addresses import LOOPBACK
 from ..._notation.unit_syntax import format_unit_command_line, quote_unit_word
 from ..catalogue import LLAMA
 from ..hooks.read_progress import count_model_bytes
 from ..options import router, rpc_endpoints
-from ..options.option_table import LOOPBACK
 from ..options.options import POLICIES_BY_THREAD
 from ..plan.cpu_assignment import GOMP, STRICT
 from ..plan.instance_plan import staging_folder

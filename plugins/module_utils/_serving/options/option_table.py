@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
+from ..._notation.ip_addresses import LOOPBACK
 from ..._notation.numbers import parse_decimal, parse_whole_number
 from ..._notation.suggestions import similar_or_known_words_message
 from . import unit_settings
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     Table = TypeVar("Table", bound="OptionTable")
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
 HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}\Z")

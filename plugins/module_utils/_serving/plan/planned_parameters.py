@@ -40,6 +40,7 @@ PARAMETERS_NAMED_AS_OPTIONS = (
 def build_server_parameters(
     options: Options, model: Model, draft: Model | None, speculation: SpeculationPlan, shared: bool
 ) -> dict[str, Any]:
+    """Return the parameters that follow from options and models; ``shared`` says that slots share one KV cache."""
     server_parameters: dict[str, Any] = {
         key: getattr(options, key) for key in (*PARAMETERS_NAMED_AS_OPTIONS, "cache_type_v")
     }
@@ -91,6 +92,7 @@ def add_weight_loading_parameters(
     free: FreeMemory,
     remarks: list[str],
 ) -> None:
+    """Add how the server loads and repacks the weights, and the paths of staged models, to the parameters."""
     server_parameters["load"] = "mmap"
     if options.repack_at_start or placement.policy == "mirror":
         server_parameters["load"] = "none"
@@ -121,6 +123,7 @@ def add_weight_loading_parameters(
 
 
 def add_environment(options: Options, placement: Placement) -> None:
+    """Add the variables of a router and of extra_environment; BadRequest for one that the plan sets itself."""
     if options.models:
         placement.environment.update(router.ENVIRONMENT)
     for name, value in options.extra_environment.items():

@@ -13,11 +13,11 @@ from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._models.model_shape import shape_of_model
 from ..._models.serving_checks.engine_support import unreadable_type_reasons
+from ..._notation.ip_addresses import LOOPBACK
 from ..._notation.sizes import UNITS, format_bytes_short
 from ..options import router
 from ..options.adapters import validate_adapters
 from ..options.catalogue_model import never_fetched_remark
-from ..options.option_table import LOOPBACK
 from ..options.options import ENGINES
 from ..prediction.decode_rate import predict_plan_rate
 from . import cpu_assignment, planned_parameters, rpc_workers, socket_choice

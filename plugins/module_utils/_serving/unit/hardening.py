@@ -9,8 +9,8 @@ Source: systemd.exec(5), systemd.resource-control(5).
 from __future__ import annotations
 
 from ..._io.sandbox import HARDENING, visible_folder_settings
+from ..._notation.ip_addresses import LOOPBACK
 from ..._notation.unit_syntax import quote_unit_word
-from ..options.option_table import LOOPBACK
 from ..options.unit_settings import format_section_lines
 
 TYPE_CHECKING = False

@@ -13,10 +13,10 @@ import json
 from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, HOST_TOOL, INSTANCE_HEAD, UNIT_FOLDER
 from ..._notation.cpulist import format_cpulist
+from ..._notation.ip_addresses import LOOPBACK
 from ..._notation.unit_syntax import format_unit_command_line, quote_unit_word
 from ..catalogue import LLAMA
 from ..options import unit_settings
-from ..options.option_table import LOOPBACK
 from ..options.unit_names import api_key_path_in_unit, watchdog_unit_name
 from . import hardening, start_limits
 from .installed import PLAN_MARK, append_digest_line

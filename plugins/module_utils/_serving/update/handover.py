@@ -19,8 +19,8 @@ import shutil
 import socket
 
 from ..._io import command, textfile
+from ..._notation.ip_addresses import LOOPBACK
 from ..hooks.server_http import HOOK_DSCP
-from ..options.option_table import LOOPBACK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import re
 from posixpath import basename
 
 from ..._errors import BadRequest
-from ..._notation.ip_addresses import parse_endpoint
+from ..._notation.ip_addresses import LOOPBACK, parse_endpoint
 from ..._notation.sizes import parse_bytes
-from ..options.option_table import CLIENT_PATTERN, COMMON_FIELDS, LOOPBACK, Field, OptionTable
+from ..options.option_table import CLIENT_PATTERN, COMMON_FIELDS, Field, OptionTable
 
 TYPE_CHECKING = False
 #: Aliases are also written to the configuration of HAProxy, which splits lines at blanks and quotes.

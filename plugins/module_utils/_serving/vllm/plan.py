@@ -16,9 +16,9 @@ import os
 
 from ..._errors import BadRequest
 from ..._notation.cpulist import format_cpulist
+from ..._notation.ip_addresses import LOOPBACK
 from ..._notation.numbers import parse_whole_number
 from ..._notation.sizes import format_bytes_short
-from ..options.option_table import LOOPBACK
 from ..plan import cpu_assignment
 from ..plan.instance_plan import InstancePlan, MemoryNeed, Placement
 from ..plan.placement import choose_housekeeping_cpus_for_http

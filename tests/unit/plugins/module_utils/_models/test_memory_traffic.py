@@ -157,11 +157,7 @@ def test_keys_and_values_have_types_of_their_own(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Model]:
-    folder = tmp_path_factory.mktemp("models")
-    return {
-        name: gguf_model.read_model(str(architectures.write(folder / f"{name}.gguf", name)))
-        for name in ("swa", "mla", "hybrid")
-    }
+    return architectures.write_and_read(tmp_path_factory.mktemp("models"), ("swa", "mla", "hybrid"))
 
 
 @pytest.mark.parametrize(("context", "windowed"), [(500, 500), (8000, 1024)])
@@ -227,16 +223,7 @@ def test_a_model_that_reads_a_whole_text_at_once_keeps_nothing(tmp_path: Path) -
 @pytest.mark.parametrize(("mla", "numbers"), [(0, 128 * (192 + 128)), (3, 576)])
 def test_compressed_keys_of_a_file_that_describes_heads(tmp_path: Path, mla: int, numbers: int) -> None:
     """ik_llama.cpp reads 576 numbers of a token for all heads, llama.cpp keys and values of each head."""
-    more: dict[str, int] = {
-        "block_count": 61,
-        "attention.head_count": 128,
-        "attention.head_count_kv": 128,
-        "attention.key_length": 192,
-        "attention.value_length": 128,
-        "attention.kv_lora_rank": 512,
-        "rope.dimension_count": 64,
-    }
     path = tmp_path / "m.gguf"
-    path.write_bytes(ggufs.gguf(ggufs.model(None, "deepseek2", **more)))
+    path.write_bytes(ggufs.gguf(ggufs.model(None, "deepseek2", **architectures.HEADS_OF_MLA)))
     traffic = compute_step_traffic(gguf_model.read_model(str(path)), 1000, mla=mla)
     assert traffic is not None and traffic.parts["kv"] == 61 * 1000 * numbers * 2

@@ -14,21 +14,11 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory import instance_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.model import read_model
-from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
-
-MLA = {
-    "block_count": 61,
-    "attention.head_count": 128,
-    "attention.head_count_kv": 128,
-    "attention.key_length": 192,
-    "attention.value_length": 128,
-    "attention.kv_lora_rank": 512,
-    "rope.dimension_count": 64,
-}
+from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, hosts
 
 
 def instance(path: Path, architecture: str, engine: str, **arguments: str) -> Any:
-    path.write_bytes(ggufs.gguf(ggufs.model(None, architecture, **MLA)))
+    path.write_bytes(ggufs.gguf(ggufs.model(None, architecture, **architectures.HEADS_OF_MLA)))
     return SimpleNamespace(
         cpus=(0,),
         nodes=(0,),

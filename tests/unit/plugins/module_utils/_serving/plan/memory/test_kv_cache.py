@@ -51,11 +51,7 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Model]:
-    folder = tmp_path_factory.mktemp("models")
-    return {
-        name: gguf_model.read_model(str(architectures.write(folder / f"{name}.gguf", name)))
-        for name in architectures.NUMBERS
-    }
+    return architectures.write_and_read(tmp_path_factory.mktemp("models"), architectures.NUMBERS)
 
 
 @pytest.mark.parametrize("told", FIGURES, ids=str)
@@ -103,18 +99,6 @@ def cache(
     return compute_kv_cache_size(gguf_model.read_model(str(path)), CacheSettings(context, 1, 512, ("f16", "f16")))
 
 
-#: DeepSeek V3 in a file that describes its 128 heads, as ik_llama.cpp and older converters write it.
-HEADS_OF_MLA = {
-    "block_count": 61,
-    "attention.head_count": 128,
-    "attention.head_count_kv": 128,
-    "attention.key_length": 192,
-    "attention.value_length": 128,
-    "attention.kv_lora_rank": 512,
-    "rope.dimension_count": 64,
-}
-
-
 @pytest.mark.parametrize(
     ("mla", "flat", "types", "numbers"),
     [
@@ -132,7 +116,7 @@ def test_a_server_that_compresses_keys_itself(
 ) -> None:
     """ik_llama.cpp stores 576 numbers of a token for all heads; at 32k tokens that is 2.14 GiB and not 152.5."""
     path = tmp_path / "m.gguf"
-    path.write_bytes(ggufs.gguf(ggufs.model(None, "deepseek2", **HEADS_OF_MLA)))
+    path.write_bytes(ggufs.gguf(ggufs.model(None, "deepseek2", **architectures.HEADS_OF_MLA)))
     sizes = CacheSettings(32768, 1, 512, types, flat=flat, mla=mla)
     found = compute_kv_cache_size(gguf_model.read_model(str(path)), sizes)
     assert found is not None and found.bytes == 61 * 32768 * numbers

@@ -52,11 +52,7 @@ def options(**more: Any) -> Options:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Model]:
-    folder = tmp_path_factory.mktemp("models")
-    return {
-        name: gguf_model.read_model(str(architectures.write(folder / f"{name}.gguf", name)))
-        for name in architectures.NUMBERS
-    }
+    return architectures.write_and_read(tmp_path_factory.mktemp("models"), architectures.NUMBERS)
 
 
 @pytest.mark.parametrize("told", FIGURES, ids=str)

@@ -9,6 +9,7 @@ CONTRIBUTING.md states the rule of the marker `slow`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterable
 
 import pytest
@@ -57,6 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"there is no tier {', '.join(sorted(unknown))}; the tiers are {', '.join(dict.fromkeys(TIERS.values()))}"
         )
+    if config.getoption("everyday"):
+        # A push is judged by what it changes. New examples are for the runs of all tests, which look for new faults.
+        os.environ.setdefault("HYPOTHESIS_PROFILE", "same")
     if hasattr(config, "workerinput"):
         config.stash[passed_before] = set(config.workerinput["passed_before"])
     else:

@@ -21,6 +21,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#: For the everyday tests: the same examples in each run.
+settings.register_profile("same", settings.get_profile("untimed"), derandomize=True)
 #: For a run beside others that take all examples, such as that of one more Python.
 settings.register_profile("few", settings.get_profile("untimed"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))

@@ -10,6 +10,8 @@ while there are enough of them, and no core works for two instances.
 
 from __future__ import annotations
 
+from itertools import accumulate, combinations
+
 from ..._errors import BadRequest
 from ..._host.node_memory import unused_memory_sentences
 from ..._notation.sizes import format_bytes_short
@@ -109,35 +111,37 @@ def _pack_and_divide_parts(
 ) -> Assignment | None:
     """Return a part for each model, divided where several models get the same part; None where they do not fit.
 
-    The slowest part reads as few bytes as possible for each of its links to memory, then the next slowest, so that no
-    part is left without a model. ``shares`` are loads that every part has.
+    As few models as possible share a link to memory. Then the slowest part reads as few bytes as possible for each of
+    its links, then the next slowest, so that no part is left without a model. ``shares`` are loads that every part has.
     """
     best: Assignment | None = None
-    best_seconds = [float("inf")]
+    lowest_cost = [float("inf")]
     failed = 0
     # The largest models come first, so that a good packing is found early, and worse ones are not followed.
     order = sorted(loads, key=lambda load: (-load.memory, load.number))
     packed: list[list[ModelLoad]] = [[*shares] for part in parts]
 
     def pack_next(at: int) -> None:
-        nonlocal best, best_seconds, failed
-        left = _memory_left([(load, [part]) for part, members in zip(parts, packed) for load in members], available)
+        nonlocal best, lowest_cost, failed
+        left = {part.words: _bytes_left_in_part(part, members, available) for part, members in zip(parts, packed)}
+        sharing = sum(max(0, len(members) - part.links) for part, members in zip(parts, packed))
         seconds = _sort_token_times_slowest_first(
             sum(load.bytes_per_token for load in members) / part.links for part, members in zip(parts, packed)
         )
-        if left is None or seconds >= best_seconds or failed == MOST_FAILED_PACKINGS:
+        cost = [sharing, *seconds]
+        if min(left.values()) < 0 or cost >= lowest_cost or failed == MOST_FAILED_PACKINGS:
             return
         if at == len(order):
             assignment = _divide_packed_parts(parts, packed, available)
             if assignment is None:
                 failed += 1
             else:
-                best, best_seconds = assignment, seconds
+                best, lowest_cost = assignment, cost
             return
         tried = []
         for part, members in zip(parts, packed):
             # A part that is like another one, and as empty, would give the same packings again.
-            alike = (part.links, part.cores, [left.get(node, 0) for node in part.nodes], list(members))
+            alike = (part.links, part.cores, [available.get(node, 0) for node in part.nodes], list(members))
             if _count_cores_needed_at_least([*members, order[at]], part, available) > part.cores or alike in tried:
                 continue
             tried.append(alike)
@@ -155,17 +159,24 @@ def _count_cores_needed_at_least(loads: Sequence[ModelLoad], part: HostPart, ava
     return sum(max(1, -(-load.memory // largest)) for load in loads) if largest > 0 else len(loads)
 
 
+def _bytes_left_in_part(part: HostPart, loads: Sequence[ModelLoad], available: Mapping[int, int]) -> float:
+    """Return the bytes that are left on all nodes of a part, of which each model may get those that suit it."""
+    return sum(available.get(node, 0) for node in part.nodes) - sum(load.memory for load in loads)
+
+
 def _divide_packed_parts(
     parts: Sequence[HostPart], packed: Sequence[Sequence[ModelLoad]], available: Mapping[int, int]
 ) -> Assignment | None:
     assignment: Assignment = {}
+    pairs = []
     for part, members in zip(parts, packed):
         divided = _divide_part(part, sorted(members, key=lambda load: load.number), available)
         if divided is None:
             return None
+        pairs += [(load, divided[load.number]) for load in members]
         for number, smaller in divided.items():
             assignment.setdefault(number, []).extend(smaller)
-    return assignment
+    return assignment if _memory_left(pairs, available) is not None else None
 
 
 def _divide_parts_in_order(
@@ -182,7 +193,7 @@ def _divide_parts_in_order(
     by_memory = sorted(loads, key=lambda load: load.memory)
     best, best_seconds = None, [float("inf")]
     for order in (list(loads), by_memory[::-1], by_memory):
-        for counts in _list_part_counts(order, len(parts)):
+        for counts in _list_part_counts(order, parts):
             seconds = _sort_token_times_slowest_first(
                 load.bytes_per_token / count for load, count in zip(order, counts)
             )
@@ -200,16 +211,19 @@ def _sort_token_times_slowest_first(seconds: Iterable[float]) -> list[float]:
     return sorted(seconds, reverse=True)
 
 
-def _list_part_counts(loads: Sequence[ModelLoad], parts: int) -> Iterator[list[int]]:
-    """Yield numbers of parts for the models, at least one each; of very many parts only the fastest division."""
-    if parts > MOST_PARTS_TO_TRY:
-        yield count_parts_by_bytes_read(loads, parts)
-        return
-    from itertools import combinations
+def _list_part_counts(loads: Sequence[ModelLoad], parts: Sequence[HostPart]) -> Iterator[list[int]]:
+    """Yield numbers of parts for the models, at least one each.
 
-    for cuts in combinations(range(1, parts), len(loads) - 1):
-        ends = [*cuts, parts]
-        yield [end - begin for begin, end in zip([0, *cuts], ends)]
+    Of very many parts these are the fastest division, and those that also divide where the memory becomes another.
+    """
+    places = list(range(1, len(parts)))
+    if len(parts) > MOST_PARTS_TO_TRY:
+        fastest = list(accumulate(count_parts_by_bytes_read(loads, len(parts))))[:-1]
+        places = sorted({*fastest, *(place for place in places if parts[place - 1].nodes != parts[place].nodes)})
+        if len(places) >= MOST_PARTS_TO_TRY:
+            places = fastest
+    for cuts in combinations(places, len(loads) - 1):
+        yield [end - begin for begin, end in zip([0, *cuts], [*cuts, len(parts)])]
 
 
 def count_parts_by_bytes_read(loads: Sequence[ModelLoad], parts: int) -> list[int]:

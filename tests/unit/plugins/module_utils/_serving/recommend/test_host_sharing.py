@@ -174,6 +174,21 @@ def test_cores_are_split_where_models_outnumber_ccds(read: dict[str, Any]) -> No
     )
 
 
+def test_a_model_moves_to_a_node_with_ccds_to_spare_rather_than_share_one(read: dict[str, Any]) -> None:
+    """Without the rule node 0 has one model and node 1 four on three CCDs, where both nodes read as many bytes."""
+    uneven = Shape(nodes=2, ccds=6, node_gib=(192, 24))
+    assert shared(read, uneven, *["dense 8B"] * 3, "dense 32B", "dense 8B") == [
+        "ccd0", "ccd3", "ccd4", "ccd1,ccd2", "ccd5",
+    ]  # fmt: skip
+
+
+def test_models_share_a_socket_whose_nodes_have_unequal_memory(read: dict[str, Any]) -> None:
+    uneven = Shape(nodes=3, ccds=3, cores_per_l3=2, node_gib=(96, 24))
+    assert shared(read, uneven, *["dense 32B"] * 4) == ["0", "1", "node1", "node2"]
+    many_cores = Shape(nodes=0, ccds=1, l3_per_ccd=2, cores_per_l3=9, node_gib=(96, 24))
+    assert shared(read, many_cores, *["dense 32B"] * 2) == ["1-8", "9-17"]
+
+
 def test_ccds_far_from_all_memory_work_with_those_that_have_some(read: dict[str, Any]) -> None:
     half = Shape(nodes=2, ccds=8, node_gib=(248,), bare_nodes=(1,))
     assert shared(read, half, "dense 70B", "dense 8B") == ["ccd1,ccd2,ccd3,ccd4,ccd5,ccd6,ccd7", "ccd0"]

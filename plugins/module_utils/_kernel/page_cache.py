@@ -36,9 +36,6 @@ GOLDEN = 0.6180339887498949
 #: The page cache of a node that is never dropped, at least these bytes and this part of the node's memory: near its end
 #: the kernel takes other pages too, and its counters are late.
 KEPT_BYTES, KEPT_PART = 64 << 20, 64
-#: A filling process takes so many bytes more: when it ends, some of its pages go to lists of the CPUs, and do not count
-#: as free until these lists are full.
-MORE_THAN_WANTED = 16 << 20
 #: A filling process ends where so many bytes of swap were taken meanwhile.
 KEPT_SWAP = 64 << 20
 #: The bytes that one write to a file ``reclaim`` asks for at most, so that a start can be stopped meanwhile.
@@ -107,6 +104,23 @@ def _sum_of_meminfo_fields(fs: KernelFS, node: int, names: Iterable[str]) -> int
     return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)
 
 
+def _read_bytes_on_list_of_cpu(fs: KernelFS, node: int) -> int:
+    """Return the bytes of a node that one CPU at most keeps on its own lists of free pages.
+
+    They do not count as free until the list is full. Each zone of a node has a list for each CPU, and states the
+    largest length it may grow to as ``high_max``; kernels before 6.7, whose lists keep their length, as ``high``.
+    """
+    pages: dict[str, int] = {}
+    zone = ""
+    for line in (fs.read_if_present("/proc/zoneinfo") or "").splitlines():
+        words = line.split()
+        if words[:1] == ["Node"]:
+            zone = line if words[1] == f"{node}," else ""
+        elif zone and words[0] in ("high:", "high_max:"):
+            pages[zone] = max(pages.get(zone, 0), int(words[1]))
+    return sum(pages.values()) * SMALL
+
+
 def drop_page_cache_of_nodes(fs: KernelFS, wanted_free: Mapping[int, int]) -> None:
     """Drop page cache until each node has so many free bytes, or until little is left that can be dropped.
 
@@ -150,7 +164,9 @@ def _start_filling_process(fs: KernelFS, node: int, wanted: int) -> int:
     if process:
         return process
     try:
-        wanted += MORE_THAN_WANTED
+        # The page cache that the kernel reclaims and the pages of this process are freed by two CPUs, on whose lists
+        # some stay.
+        wanted += 2 * _read_bytes_on_list_of_cpu(fs, node)
         with suppress(OSError, TuningError):
             _leave_unit_and_volunteer_for_oom()
             swap = _read_free_swap(fs)

@@ -28,6 +28,9 @@ from vepyc.bmc.tls import ensure_tls_files
 
 CONTENT = gguf(model(), [tensor("a", (4096,), 0, 0)]) + bytes(4 * 4096)
 
+#: Runs a command whose writes to the store of originals of this machine are gone with it.
+WITH_OWN_STORE = 'mount -t tmpfs tmpfs /var/lib && exec "$@"'
+
 
 class Asked(NamedTuple):
     """A play that fetched a model, and where the token was found meanwhile."""
@@ -90,6 +93,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     with serving(answer) as server:
         server.http.socket = tls.build_context().wrap_socket(server.http.socket, server_side=True)
         done = playbook_runs.run_command(
+            *("unshare", "--mount", "sh", "-c", WITH_OWN_STORE, "sh"),
             *("ansible-playbook", "-i", "localhost,", "-c", "local", "-vvvv", "--diff", str(folder / "play.yml")),
             *("-e", f"ansible_python_interpreter={sys.executable}", "-e", f"token_path={folder / 'token'}"),
             *("-e", f"hub={server.url.replace('http:', 'https:')}"),

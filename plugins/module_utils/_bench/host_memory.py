@@ -139,7 +139,7 @@ def _measure_gbps_or_raise(top: Topology, cpus: Sequence[int], nodes: Sequence[i
 def _drop_page_cache_for_measurement(host: Host, cpus_by_node: dict[int, list[int]]) -> None:
     """Drop page cache where a node has too few free pages; TuningError where it would still have too few."""
     needed = {
-        node: bytes_to_read_for_measurement(host.topology, cpus) + read_reserve_bytes(host.fs)
+        node: bytes_to_read_for_measurement(host.topology, cpus) + read_reserve_bytes(host.fs, node)
         for node, cpus in cpus_by_node.items()
     }
     for node, size in needed.items():
@@ -169,8 +169,8 @@ def store_bandwidth_of_instance(host: Host, target: MeasuredInstance, bandwidth:
     top = host.topology
     if not bandwidth.measured or bandwidth.gbps is None or not _cpus_cover_nodes(top, target.cpus, target.nodes):
         return
-    size = bytes_to_read_for_measurement(top, target.cpus) // len(target.nodes) + read_reserve_bytes(host.fs)
-    if any(read_free_bytes(host.fs, node) < size for node in target.nodes):
+    size = bytes_to_read_for_measurement(top, target.cpus) // len(target.nodes)
+    if any(read_free_bytes(host.fs, node) < size + read_reserve_bytes(host.fs, node) for node in target.nodes):
         return
     known = dict(load_memory_speed(host).measured_by_node)
     share = bandwidth.gbps / len(target.nodes)

@@ -24,6 +24,7 @@ from .._notation.sizes import UNITS
 from . import memory_calls
 from .cgroups import CGROUPS
 from .hugepages import SMALL
+from .zones import read_zones
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,31 +95,14 @@ def read_droppable_bytes(fs: KernelFS, node: int) -> int:
     return max(0, cached - busy - max(KEPT_BYTES, _sum_of_meminfo_fields(fs, node, ("MemTotal:",)) // KEPT_PART))
 
 
-def read_reserve_bytes(fs: KernelFS) -> int:
-    """Return the bytes that the kernel keeps free, on all nodes together: a node with less takes no new pages."""
-    return int(fs.read_if_present("/proc/sys/vm/min_free_kbytes") or 0) * UNITS["KiB"]
+def read_reserve_bytes(fs: KernelFS, node: int) -> int:
+    """Return the bytes that must stay free on a node: with fewer, the kernel takes new pages from another node."""
+    return sum(zone.low_pages for zone in read_zones(fs, node)) * SMALL
 
 
 def _sum_of_meminfo_fields(fs: KernelFS, node: int, names: Iterable[str]) -> int:
     words = (fs.read_if_present(f"{NODES}/node{node}/meminfo") or fs.read_if_present("/proc/meminfo") or "").split()
     return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)
-
-
-def _read_bytes_on_list_of_cpu(fs: KernelFS, node: int) -> int:
-    """Return the bytes of a node that one CPU at most keeps on its own lists of free pages.
-
-    They do not count as free until the list is full. Each zone of a node has a list for each CPU, and states the
-    largest length it may grow to as ``high_max``; kernels before 6.7, whose lists keep their length, as ``high``.
-    """
-    pages: dict[str, int] = {}
-    zone = ""
-    for line in (fs.read_if_present("/proc/zoneinfo") or "").splitlines():
-        words = line.split()
-        if words[:1] == ["Node"]:
-            zone = line if words[1] == f"{node}," else ""
-        elif zone and words[0] in ("high:", "high_max:"):
-            pages[zone] = max(pages.get(zone, 0), int(words[1]))
-    return sum(pages.values()) * SMALL
 
 
 def drop_page_cache_of_nodes(fs: KernelFS, wanted_free: Mapping[int, int]) -> None:
@@ -166,11 +150,11 @@ def _start_filling_process(fs: KernelFS, node: int, wanted: int) -> int:
     try:
         # The page cache that the kernel reclaims and the pages of this process are freed by two CPUs, on whose lists
         # some stay.
-        wanted += 2 * _read_bytes_on_list_of_cpu(fs, node)
+        wanted += 2 * sum(zone.pages_per_cpu_list for zone in read_zones(fs, node)) * SMALL
         with suppress(OSError, TuningError):
             _leave_unit_and_volunteer_for_oom()
             swap = _read_free_swap(fs)
-            fill_limit = read_free_bytes(fs, node) + read_droppable_bytes(fs, node) - read_reserve_bytes(fs)
+            fill_limit = read_free_bytes(fs, node) + read_droppable_bytes(fs, node) - read_reserve_bytes(fs, node)
             memory_calls.fill_memory_of_node(
                 node,
                 min(wanted, fill_limit),

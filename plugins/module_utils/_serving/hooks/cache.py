@@ -103,7 +103,7 @@ def make_room_on_nodes(fs: KernelFS, size: int, nodes: Sequence[int], files: Ite
         for node, cached in sample_page_cache(path).estimate_bytes_by_node(os.stat(path).st_size).items():
             if node in needed:
                 needed[node] = max(0, needed[node] - cached)
-    wanted = {node: part + read_reserve_bytes(fs) for node, part in needed.items()}
+    wanted = {node: part + read_reserve_bytes(fs, node) for node, part in needed.items()}
     before = {node: read_free_bytes(fs, node) for node in nodes}
     drop_page_cache_of_nodes(fs, wanted)
     return [_describe_room(fs, node, needed[node], wanted[node], before[node]) for node in nodes]

@@ -12,7 +12,7 @@ import os
 from ..._errors import BadRequest
 from ..._io import textfile
 from ..._io.paths import INSTANCE_HEAD, UNIT_FOLDER
-from ..._kernel.mapped_files import DELETED, read_mapped_paths
+from ..._kernel.processes import DELETED, read_mapped_paths
 from ..catalogue import ENGINES, LLAMA, engine_key_of_unit
 from ..options.unit_names import WORKER_UNIT
 

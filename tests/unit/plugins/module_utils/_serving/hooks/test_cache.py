@@ -186,8 +186,8 @@ class NodeFS(KernelFS):
         self.asked: list[tuple[str, str]] = []
 
     def read_if_present(self, path: str) -> str | None:
-        if path == "/proc/sys/vm/min_free_kbytes":
-            return "1024"
+        if path == "/proc/zoneinfo":
+            return "".join(f"Node {node}, zone Normal\n  pages free 9\n low {MIB // PAGE}\n" for node in self.nodes)
         node = self.nodes[int(path.split("/node/node")[1].partition("/")[0])]
         fields = {"MemTotal:": 16000, "MemFree:": node["free"], "Active(file):": 0, "Inactive(file):": node["cached"]}
         fields |= {"Mapped:": node["mapped"], "Dirty:": 0, "Writeback:": 0}

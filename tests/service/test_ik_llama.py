@@ -52,7 +52,8 @@ def read_arguments(host, name):
     return host.run(f"tr '\\0' ' ' </proc/{host.main_pid(name)}/cmdline")
 
 
-def test_it_guesses_by_each_kind_and_says_the_same(host, kinds):
+def test_it_guesses_by_each_kind_and_counts_on(host, kinds):
+    """The counted words are certain. Behind them two tokens may be about as probable, and batches round otherwise."""
     speculation = {"ngram": "ngram", "ngram-map": "ngram_map", "ngram-mod": "ngram_mod", "draft": "draft"}
     speculation.update({"suffix": "suffix", "chain": ["ngram_mod", "draft"]} if "suffix" in kinds else {})
     guessing = [
@@ -63,11 +64,11 @@ def test_it_guesses_by_each_kind_and_says_the_same(host, kinds):
         if "draft" in one["speculation"]:
             one.update(draft_model=host.model, draft_max=3)
     host.serve(PLAIN, *guessing)
-    told = host.complete_text(8080, PROMPT)
-    assert told["content"].split()[:3] == ["four", "five", "six"]
+    counted = "four five six seven eight nine ten".split()
+    assert host.complete_text(8080, PROMPT)["content"].split()[:7] == counted
     for one in guessing:
         said = host.complete_text(one["port"], PROMPT)
-        assert said["content"] == told["content"], one
+        assert said["content"].split()[:7] == counted, one
         assert said["timings"]["draft_n_accepted"] > 0, one
 
 

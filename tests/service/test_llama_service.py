@@ -15,6 +15,49 @@ from ..fixtures.containers import ONE_LAYER_MORE
 pytestmark = [pytest.mark.slow, pytest.mark.everyday]
 
 CHAT = {"name": "chat", "port": 8080}
+#: What the owner of a folder puts in the place of whatever root makes there, all the time; a folder of his own once the
+#: program works, because the program would not find its way into it.
+ATTACK = """
+import glob, os, sys, time
+from contextlib import suppress
+
+folder, secret = sys.argv[1:]
+os.chdir(folder)
+
+
+def works():
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            words = open(path, "rb").read().split(b"\\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"/llama-quantize") and any(word.endswith(b"/folder.gguf") for word in words):
+            return True
+    return False
+
+
+def put(way, path):
+    if way == "fifo":
+        os.mkfifo(path)
+    elif way == "folder":
+        os.makedirs(f"{path}/new")
+        os.symlink(secret, f"{path}/new/folder.gguf")
+    else:
+        os.symlink({"link": secret, "parent": "/etc/secrets"}[way], path)
+
+
+number = 0
+while True:
+    for way in ("link", "fifo", "folder", "parent"):
+        for name in (f".{way}.gguf.part", f"{way}.gguf"):
+            if not os.path.lexists(name) or (way == "folder" and not works()):
+                continue
+            number += 1
+            with suppress(OSError):  # Root was quicker.
+                os.rename(name, f"away-{number}")
+                put(way, name)
+    time.sleep(0.001)
+"""
 PLAIN = {"name": "plain", "port": 8081, "speculation": "none"}
 
 
@@ -100,6 +143,31 @@ def test_smaller_models_are_made_behind_walls(service_host):
         service_host.serve(CHAT, epyc_llama_quantized=asked, epyc_llama_quantize_binary="/opt/wary").changed_results
         == {}
     )
+
+
+def test_the_owner_of_the_folder_of_models_gets_no_file_of_root(service_host):
+    """He renames what root makes, and puts a link, a FIFO or a folder there, while the real program works."""
+    folder, secret = service_host.run("echo ~ann").strip() + "/attack", "/etc/secrets/link.gguf"
+    service_host.run(f"install -d -o ann {folder}; install -d /etc/secrets; echo very secret >{secret}")
+    service_host.run(f"chmod 600 {secret}; install -o ann -m 644 {service_host.model} {folder}/big.gguf")
+    service_host.write_file("/opt/attack.py", ATTACK.encode())
+    service_host.run(f"systemd-run --quiet --unit=attack --uid=ann python3 /opt/attack.py {folder} {secret}")
+    asked = [
+        {"source": f"{folder}/big.gguf", "path": f"{folder}/{name}.gguf", "type": "Q2_K", "requantize": True}
+        for name in ("link", "fifo", "folder", "parent")
+    ]
+    program = service_host.binary.replace("server", "quantize")
+    instances = service_host.with_test_model(CHAT)
+    played = service_host.run_role(
+        epyc_llama_instances=instances, epyc_llama_quantized=asked, epyc_llama_quantize_binary=program
+    )
+    assert service_host.run("systemctl is-active attack") == "active\n" and "Traceback" not in played.output
+    service_host.run("systemctl stop attack")
+    assert service_host.run(f"stat -c '%U %a' {secret}; cat {secret}; ls /etc/secrets") == (
+        "root 600\nvery secret\nlink.gguf\n"
+    )
+    told = service_host.run(f"runuser -u ann -- grep -rls 'very secret' {folder}", check=False)
+    assert told == "" and "away-" in service_host.run(f"ls {folder}"), played.output
 
 
 def test_none_is_left(service_host):

@@ -100,6 +100,8 @@ def format_value(value: Any) -> str:
         text = ascii(value)
     except ValueError:
         return "a number of thousands of digits"  # Python refuses to write such a number.
+    except RecursionError:
+        return "a value of too many levels"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 

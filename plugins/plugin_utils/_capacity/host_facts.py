@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents.va
     PORTION,
     WHOLE,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.foreign_json import parse_json
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.shape import (
     ANY,
     Leaf,
@@ -100,13 +100,13 @@ NONE_KEPT = "no facts are kept"
 def choose_host_facts(fresh: Any, path: str) -> tuple[dict[str, Any] | None, str]:
     """Return the fresh facts of a host, else those in a file of the controller; None and the reason without any."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8")) if fresh is None else fresh
+        data = parse_json(Path(path).read_text(encoding="utf-8")) if fresh is None else fresh
         require_host_facts(data)
     except FileNotFoundError:
         return None, NONE_KEPT
     except OSError as error:
         return None, f"{path} cannot be read: {error.strerror}"
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return None, f"the facts in {path} cannot be used: {error}"
     facts: dict[str, Any] = escape_unprintable_in_texts(data)
     return facts, ""

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.foreign_json import parse_json
 
 
 def parse_run_document(data: object) -> dict[str, Any]:
     """Return the run document in ``data``, which is a document or its JSON text; BadRequest for an invalid document."""
     if isinstance(data, str):
         try:
-            data = json.loads(data)
-        except (ValueError, RecursionError) as error:
+            data = parse_json(data)
+        except ValueError as error:
             raise BadRequest(f"it is no JSON ({error}); take the file as the run wrote it") from None
     return run_document.validate_document(data)

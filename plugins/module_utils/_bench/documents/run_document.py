@@ -18,6 +18,7 @@ import zlib
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
+from ..._io.foreign_json import parse_json
 from ..._io.safe_open import open_file
 from ..._notation.shape import first_misfit_message, format_value
 from ..._version import VERSION
@@ -161,10 +162,10 @@ def load_document(path: str) -> dict[str, Any]:
     if text is None:
         raise BadRequest(f"There is no {path}; name the JSON file of a run.")
     try:
-        return validate_document(json.loads(text))
+        return validate_document(parse_json(text))
     except BadRequest as error:
         raise BadRequest(f"{path} is no document of a run: {error}.") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadRequest(f"{path} is no JSON ({error}); take the file as the run wrote it.") from None
 
 

@@ -9,6 +9,7 @@ read. A second turn is a whole chat so far, whose first turn the server has just
 
 from __future__ import annotations
 
+import http.client
 import json
 from contextlib import closing
 
@@ -42,18 +43,20 @@ def build_second_turn(first: Answer) -> Prompt:
 def fetch_context_tokens(server: Server, count: int) -> list[int]:
     """Return the ids of the first ``count`` tokens of a long text, which is made of numbered built-in prompts."""
     chapters = [text for texts in PROMPT_TEXTS.values() for text in texts]
-    tokens: list[int] = []
     # A token has at most a few characters, so that a text with as many characters as tokens is too short.
-    size = 4 * count
-    while len(tokens) < count:
+    for characters_per_token in (4, 8, 16, 32, 64):
         parts: list[str] = []
         length = 0
-        while length < size:
+        while length < characters_per_token * count:
             parts.append(f"Chapter {len(parts) + 1}.\n{chapters[len(parts) % len(chapters)]}\n\n")
             length += len(parts[-1])
         tokens = _fetch_token_ids(server, "".join(parts))
-        size *= 2
-    return tokens[:count]
+        if len(tokens) >= count:
+            return tokens[:count]
+    raise TuningError(
+        f"{server.url}/tokenize names {len(tokens)} tokens for a text of {length} characters: it is no llama-server.",
+        depth=0,
+    )
 
 
 def _fetch_token_ids(server: Server, text: str) -> list[int]:
@@ -63,9 +66,10 @@ def _fetch_token_ids(server: Server, text: str) -> list[int]:
     with closing(connection):
         try:
             connection.request("POST", f"{base}/tokenize", json.dumps({"content": text, "add_special": True}), headers)
-            answer = event_stream.parse_json_or_none(connection.getresponse().read(LARGEST_TOKEN_LIST).decode())
-        except OSError as error:
+            text = connection.getresponse().read(LARGEST_TOKEN_LIST).decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
             raise TuningError(f"{server.url}/tokenize broke off ({error or type(error).__name__}).") from None
+    answer = event_stream.parse_json_or_none(text)
     tokens = answer.get("tokens") if isinstance(answer, dict) else None
     if not tokens or not all(isinstance(token, int) for token in tokens):
         raise TuningError(

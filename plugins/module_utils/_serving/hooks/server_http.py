@@ -208,7 +208,34 @@ def send_get_request(url: str, path: str, timeout: float, key: str | None = None
         connection.close()
 
 
-class _HookConnection(http.client.HTTPConnection):
+class _DeadlineSocket(socket.socket):
+    """A socket that receives until a deadline, so that a server which sends a byte now and then holds nobody up."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        """Take over a connected socket; its timeout begins now, and is for everything that is received."""
+        seconds = connected.gettimeout() or 0.0
+        super().__init__(connected.family, connected.type, connected.proto, connected.detach())
+        self.settimeout(seconds)
+        self._deadline = time.monotonic() + seconds
+
+    def recv_into(self, *arguments: Any) -> int:
+        """Receive data into a buffer; socket.timeout after the deadline."""
+        seconds_left = self._deadline - time.monotonic()
+        if seconds_left <= 0:
+            raise socket.timeout("timed out")
+        self.settimeout(seconds_left)
+        return super().recv_into(*arguments)
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection whose timeout is for the whole answer, and not for each part of it."""
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = _DeadlineSocket(self.sock)
+
+
+class _HookConnection(_Connection):
     """A connection whose packets are marked with HOOK_DSCP from the first one on."""
 
     def connect(self) -> None:
@@ -223,6 +250,7 @@ class _HookConnection(http.client.HTTPConnection):
             self.sock.setsockopt(level, option, HOOK_DSCP << 2)
             refusal = self.sock.connect_ex(address)
             if not refusal:
+                self.sock = _DeadlineSocket(self.sock)
                 return
             self.sock.close()
         raise OSError(refusal, os.strerror(refusal))
@@ -231,7 +259,10 @@ class _HookConnection(http.client.HTTPConnection):
 def make_connection_and_path_prefix(
     url: str, timeout: float, is_hook: bool = False
 ) -> tuple[http.client.HTTPConnection, str]:
-    """Return a connection that is not open yet, and the prefix of all paths. BadRequest for a bad URL."""
+    """Return a connection that is not open yet, and the prefix of all paths. BadRequest for a bad URL.
+
+    An answer that has not come as a whole after ``timeout`` seconds ends in socket.timeout.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -239,7 +270,7 @@ def make_connection_and_path_prefix(
         parts, host, port = urlsplit(""), None, None
     if parts.scheme != "http" or not host or parts.query or parts.fragment:
         raise BadRequest(f"'{url}' is not the URL of a server; write it like http://127.0.0.1:8080.")
-    make_connection = _HookConnection if is_hook else http.client.HTTPConnection
+    make_connection = _HookConnection if is_hook else _Connection
     return make_connection(host, port or 80, timeout=max(timeout, 0.1)), parts.path.rstrip("/")
 
 

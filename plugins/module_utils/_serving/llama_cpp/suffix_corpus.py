@@ -10,15 +10,11 @@ Source: common_suffix_tree::load_corpus() in common/suffix-tree.cpp of ik_llama.
 
 from __future__ import annotations
 
-import json
 import os
 
 from ..._errors import BadRequest
+from ..._io.foreign_json import parse_json
 from ..._io.safe_open import open_file
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: The most tokens that the server reads from a file. It has room for 2^28 steps, and each token needs 64.
 MOST_TOKENS = (1 << 28) // 64
@@ -30,8 +26,8 @@ def validate_suffix_corpus(path: str) -> None:
     if path.endswith(".json"):
         try:
             with open(open_file(path), encoding="utf-8") as file:
-                has_text = any(_yield_corpus_texts(json.load(file)))
-        except (ValueError, RecursionError) as error:
+                has_text = _has_corpus_text(parse_json(file.read()))
+        except ValueError as error:
             raise BadRequest(f"suffix_corpus: {path} is no JSON ({error}).") from None
         if not has_text:
             raise BadRequest(
@@ -47,16 +43,16 @@ def validate_suffix_corpus(path: str) -> None:
         )
 
 
-def _yield_corpus_texts(node: object) -> Iterator[str]:
-    if isinstance(node, str):
-        if node:
-            yield node
-    elif isinstance(node, list):
-        for item in node:
-            yield from _yield_corpus_texts(item)
-    elif isinstance(node, dict):
-        content = node.get("content")
-        if isinstance(content, str):
-            yield from _yield_corpus_texts(content)
-        else:
-            yield from _yield_corpus_texts(node.get("messages"))
+def _has_corpus_text(corpus: object) -> bool:
+    """Return whether a corpus has a text that is not empty, whatever its number of levels."""
+    nodes = [corpus]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            content = node.get("content")
+            node = content if isinstance(content, str) else node.get("messages")
+        if isinstance(node, str) and node:
+            return True
+        if isinstance(node, list):
+            nodes += node
+    return False

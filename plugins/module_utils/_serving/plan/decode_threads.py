@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from ..._host.memory_channels import numbers_of_ccds
 from ..._host.memory_speed import MEASURED
-from ..._models.model_shape import shape_of_model
 from ..._models.token_cost import EMBEDDING, LOOKUP_TABLES, OUTPUT
 from ..options.options import NUMA_MODES
 from ..prediction.step_floor import barrier_us, count_barriers, find_core_speed
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.gguf import Tensor
     from ..._models.model import Model
+    from ..._models.model_shape import ModelShape
     from ..options.options import Options
     from .speculation_plan import SpeculationPlan
 
@@ -71,7 +71,7 @@ class DecodeWork:
 
     __slots__ = ("barriers", "bytes", "core_seconds", "matrices", "type_bytes")
 
-    def __init__(self, model: Model, experts_per_token: int | None = None) -> None:
+    def __init__(self, model: Model, shape: ModelShape, experts_per_token: int | None = None) -> None:
         self.bytes = 0.0
         self.core_seconds = 0.0
         self.type_bytes: dict[str, float] = {}
@@ -85,7 +85,7 @@ class DecodeWork:
                 continue
             share = used / experts if experts and "_exps." in tensor.name else 1
             self._add_tensor(tensor, share * tensor.bytes)
-        self.barriers = count_barriers(shape_of_model(model, experts_per_token))
+        self.barriers = count_barriers(shape)
 
     def _add_tensor(self, tensor: Tensor, size: float) -> None:
         kind = tensor.type.partition("_R")[0]
@@ -151,7 +151,7 @@ def plan_decode_threads(
     options: Options,
     host: Host,
     has_openmp: bool,
-    models: Sequence[Model],
+    models: Sequence[tuple[Model, ModelShape]],
     speculation: SpeculationPlan,
     nodes: Sequence[int],
     policy: str,
@@ -167,7 +167,7 @@ def plan_decode_threads(
         return None
     cores = len(cpu_assignment.first_cpu_of_each_core(host.topology, speculation.busy))
     machine = build_decode_machine(options, host, speculation.busy, nodes, cores)
-    works = [DecodeWork(model, options.experts) for model in models]
+    works = [DecodeWork(model, shape, options.experts) for model, shape in models]
     number = choose_decode_threads(works, machine) if machine else cores
     if machine is None or number == cores:
         return None

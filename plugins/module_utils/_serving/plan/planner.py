@@ -142,8 +142,9 @@ def _plan_on_cpus(
     rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
     server_parameters = planned_parameters.build_server_parameters(options, model, drafts, speculation, shared)
     choices += placing.shorten_default_drafts(options, policy, server_parameters)
+    shapes = [shape_of_model(item, options.experts) for item in (model, *more_models)]
     threads = plan_decode_threads(
-        options, host, server.openmp, [model, *more_models], speculation, nodes, policy, remarks
+        options, host, server.openmp, [*zip((model, *more_models), shapes)], speculation, nodes, policy, remarks
     )
     choices += [threads] if threads else []
     placement = placing.place_server_threads(
@@ -178,7 +179,7 @@ def _plan_on_cpus(
     plan.remarks += socket_choice.list_nps_remarks(options, host, nodes, policy, model)
     plan.draft_left_out_reason = speculation.draft_left_out_reason
     plan.port_reuse = _port_socket_option_of_server(server)
-    plan.shape = shape_of_model(model, options.experts)
+    plan.shape = shapes[0]
     plan.predicted_rate = predict_plan_rate(host, plan)
     if options.slot_files:
         plan.slot_bytes = largest_slot

@@ -41,13 +41,29 @@ def test_a_context_is_cut_from_a_text_that_is_long_enough() -> None:
     assert asked[2]["content"].startswith("Chapter 1.\n") and "Chapter 9.\n" in asked[2]["content"]
 
 
-def test_a_server_that_names_no_tokens() -> None:
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"{}", r"/tokenize names no tokens: it is no llama-server"),
+        (b'{"tokens": "\xff"}', r"/tokenize names no tokens: it is no llama-server"),
+        (b'{"tokens": [1]}', r"/tokenize names 1 tokens for a text of \d+ characters: it is no llama-server\."),
+    ],
+)
+def test_a_server_that_names_no_tokens(body: bytes, sentence: str) -> None:
     with (
-        serving(lambda request: say(request, 404, b"{}")) as http,
-        pytest.raises(TuningError, match=r"/tokenize names no tokens: it is no llama-server") as error,
+        serving(lambda request: say(request, 404, body)) as http,
+        pytest.raises(TuningError, match=sentence) as error,
     ):
         prefix_reuse.fetch_context_tokens(Server(http.url), 10)
     assert "depth" in error.value.details
+
+
+def test_a_tokenizer_that_breaks_off() -> None:
+    with (
+        serving(lambda request: request.wfile.write(b"what?\r\n\r\n")) as http,
+        pytest.raises(TuningError, match=r"/tokenize broke off \(what"),
+    ):
+        prefix_reuse.fetch_context_tokens(Server(http.url), 10)
 
 
 def test_prompts_come_after_the_context_and_may_be_cached() -> None:

@@ -76,3 +76,11 @@ def test_what_cannot_be_done_is_one_sentence(
     assert _cli.main(("llama", *words)) == 1
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith(sentence) and said.err.count("\n") == 1
+
+
+def test_what_a_command_says_has_its_control_characters_escaped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(cli.COMMANDS, "room", (*cli.COMMANDS["room"][:3], lambda options: "\x1b]0;x\x07 \u202e"))
+    assert _cli.main(("llama", "room", "1", "--nodes", "0", "--files", "[]")) == 0
+    assert capsys.readouterr().out == "\\x1b]0;x\\x07 \\u202e\n"

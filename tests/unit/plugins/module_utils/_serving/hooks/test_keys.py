@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,25 @@ def test_a_file_that_cannot_be_read(file: Path) -> None:
     file.write_bytes(b"\xff")
     with pytest.raises(TuningError, match="is not text"):
         keys.read_api_keys(str(file))
+
+
+def test_the_keys_that_a_server_has_loaded_are_read_through_its_process(tmp_path: Path) -> None:
+    """A command that stops a unit does not see the credential of that unit, which the process of the server sees."""
+    (tmp_path / "credential").write_text("# of the team\nloaded\n")
+    reading, writing = os.pipe()
+    ready, told = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(writing)
+        os.chroot(tmp_path)
+        os.write(told, b"1")
+        os.read(reading, 1)
+        os._exit(0)
+    try:
+        os.read(ready, 1)
+        assert keys.read_api_key_loaded_by("/credential", [2**22 - 1, process]) == "loaded"
+        assert keys.read_api_key_loaded_by("/credential", [os.getpid()]) is None
+    finally:
+        for descriptor in (reading, writing, ready, told):
+            os.close(descriptor)
+        os.waitpid(process, 0)

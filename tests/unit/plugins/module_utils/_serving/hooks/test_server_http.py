@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -223,6 +224,25 @@ def test_a_server_that_hangs_is_not_idle(server: Server) -> None:
     server.answer = lambda request: request.rfile.read(1) and None
     with pytest.raises(TuningError, match=r"is not idle after 0\.3 s: it does not answer \(timed out\)"):
         server_http.wait_until_idle(server.url, 0.3)
+
+
+@pytest.mark.parametrize("is_hook", [True, False])
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_server_that_sends_a_byte_now_and_then_has_not_answered(
+    llama: Llama, server: Server, begin: bytes, is_hook: bool
+) -> None:
+    """Each byte comes in time, and the answer as a whole does not."""
+
+    def send_byte_after_byte(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(begin)
+        with suppress(OSError):
+            for dummy in range(20):
+                request.wfile.write(b"X")
+                time.sleep(0.1)
+
+    server.answer = send_byte_after_byte
+    status, text = server_http.send_get_request(server.url, "/health", 0.3, is_hook=is_hook)
+    assert (status, text) == (None, "it does not answer (timed out)")
 
 
 def test_the_key(llama: Llama, server: Server) -> None:

@@ -37,7 +37,8 @@ def test_what_is_taken(tmp_path: Path, name: str, text: str) -> None:
     [
         ("a.json", "one two three", r"a\.json is no JSON \(Expecting value"),
         ("a.json", "\x80", r"a\.json is no JSON \("),
-        ("a.json", "[" * 100_000, r"a\.json is no JSON \(maximum recursion"),
+        ("a.json", "[" * 100_000, r"a\.json is no JSON \(it has too many levels\)"),
+        ("a.json", '["one", NaN]', r"a\.json is no JSON \(NaN is no number of JSON\)"),
         ("a.json", "{}", r"a\.json has no text\. It is a list of texts, or of objects with content or messages\.$"),
         ("a.json", '[{"content": "", "messages": ["one"]}, {"text": "two"}]', "has no text"),
         ("a.bin", "12345", r"a\.bin has 5 bytes, and a token has 4\. Texts are in a file whose name ends in \.json"),

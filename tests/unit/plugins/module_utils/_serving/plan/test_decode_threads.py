@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.model_shape import shape_of_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import decode_threads
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.decode_threads import (
     DecodeMachine,
@@ -68,11 +69,15 @@ def matrices(path: Path, kind: str, experts: int = 0, layers: int = 32) -> gguf_
     return gguf_model.read_model(str(path))
 
 
+def work_of(model: gguf_model.Model) -> DecodeWork:
+    return DecodeWork(model, shape_of_model(model))
+
+
 @pytest.fixture(scope="module")
 def works(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DecodeWork]:
     folder = tmp_path_factory.mktemp("works")
-    dense = {kind: DecodeWork(matrices(folder / f"{kind}.gguf", kind)) for kind in TYPES}
-    return {**dense, "mixture": DecodeWork(matrices(folder / "mixture.gguf", "Q4_K", experts=128, layers=48))}
+    dense = {kind: work_of(matrices(folder / f"{kind}.gguf", kind)) for kind in TYPES}
+    return {**dense, "mixture": work_of(matrices(folder / "mixture.gguf", "Q4_K", experts=128, layers=48))}
 
 
 def test_k_types_take_four_to_eight_cores_of_a_ccd(works: dict[str, DecodeWork]) -> None:
@@ -176,8 +181,8 @@ def test_isolated_cpus_are_pinned_through_openmp(host: Host, models: Models) -> 
 
 def test_a_router_decodes_as_its_slowest_model_needs(tmp_path: Path) -> None:
     fast, slow = (
-        DecodeWork(ggufs.written(tmp_path / "fast.gguf", 4 * GB, kind=12)),
-        DecodeWork(matrices(tmp_path / "slow.gguf", "IQ3_S")),
+        work_of(ggufs.written(tmp_path / "fast.gguf", 4 * GB, kind=12)),
+        work_of(matrices(tmp_path / "slow.gguf", "IQ3_S")),
     )
     here = MACHINES["9754"]
     assert choose_decode_threads([fast, slow], here) == decode_threads.choose_decode_threads([slow], here)

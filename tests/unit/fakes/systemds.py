@@ -26,6 +26,8 @@ class Systemd:
         #: Units whose start is queued.
         self.jobs: set[str] = set()
         self.known: dict[str, tuple[str, str]] = {}
+        #: Unit -> the number of its start, and the text of its file with which it was started.
+        self.starts: dict[str, tuple[int, str]] = {}
         self.calls: list[str] = []
         self.refuses = self.journal = ""
         self.breaks: set[str] = set()
@@ -83,13 +85,19 @@ class Systemd:
                     del self.active[name]
             elif verb == "restart" or (verb == "try-restart" and self.active.get(name) == "active"):
                 self.active[name] = "failed" if name in self.breaks else "active"
+                self.know(name)
+                self.starts[name] = (len(self.starts) + self.starts.get(name, (0, ""))[0] + 1, self.known[name][0])
         if verb in ("enable", "daemon-reload") or (verb == "disable" and "--no-reload" not in command):
             self.reload()
         return ""
 
-    def show(self, name: str) -> str:
+    def know(self, name: str) -> None:
+        """Read the file of a unit that was not read yet."""
         if name not in self.known and self.file(name).exists():
             self.known[name] = (self.file(name).read_text(), self.state(name))
+
+    def show(self, name: str) -> str:
+        self.know(name)
         there = name in self.known
         text, state = self.known.get(name, ("", ""))
         old = there and (not self.file(name).exists() or self.file(name).read_text() != text)
@@ -101,6 +109,7 @@ class Systemd:
             "Job": "7" if name in self.jobs else "0",
             "UnitFileState": state,
             "NeedDaemonReload": "yes" if old else "no",
+            "InvocationID": f"{self.starts[name][0]:032x}" if name in self.starts else "",
         }
         return "".join(f"{key}={value}\n" for key, value in rows.items())
 

@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import HOST_TOOL, UNIT_FOLDER
+
+#: What a lasting systemd keeps in its file.
+STATES = ("active", "known", "starts")
 
 
 class Systemd:
@@ -117,3 +121,21 @@ class Systemd:
         """Return what it was asked for since the last time."""
         calls, self.calls = self.calls, []
         return calls
+
+
+class LastingSystemd(Systemd):
+    """A systemd whose memory is in a file, so that it outlives the process that asks it."""
+
+    def run(self, words: Sequence[str]) -> str:
+        memory = self.root / "systemd.pickle"
+        if memory.exists():
+            vars(self).update(pickle.loads(memory.read_bytes()))
+        try:
+            return super().run(words)
+        finally:
+            memory.write_bytes(pickle.dumps({name: getattr(self, name) for name in STATES}))
+
+    def running_text(self, name: str) -> str:
+        """Return the text of the unit file with which a unit was started; "" where it does not run."""
+        self.run(["systemctl", "show", name])
+        return self.starts[name][1] if self.active.get(name) == "active" else ""

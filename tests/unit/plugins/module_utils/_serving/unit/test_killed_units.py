@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,33 +20,13 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.led
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.tests.unit.fakes.killed_runs import killed_runs
-from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
+from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import LastingSystemd
 
 # The threads of pytest's workers hold nothing that the child needs.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 MAIN = "llama-chat.service"
 ONE, TWO = f"{INSTANCE_HEAD}\n[Service]\nNice=1\n", f"{INSTANCE_HEAD}\n[Service]\nNice=2\n"
-STATES = ("active", "known", "starts")
-
-
-class LastingSystemd(Systemd):
-    """A systemd whose memory is in a file, so that it outlives the process that asks it."""
-
-    def run(self, words: Sequence[str]) -> str:
-        memory = self.root / "systemd.pickle"
-        if memory.exists():
-            vars(self).update(pickle.loads(memory.read_bytes()))
-        try:
-            return super().run(words)
-        finally:
-            memory.write_bytes(pickle.dumps({name: getattr(self, name) for name in STATES}))
-
-    @property
-    def running_text(self) -> str:
-        """The text of the unit file with which the server was started; "" where it does not run."""
-        self.run(["systemctl", "show", MAIN])
-        return self.starts[MAIN][1] if self.active.get(MAIN) == "active" else ""
 
 
 @pytest.fixture
@@ -58,7 +36,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LastingSystemd:
     return fake
 
 
-def converge(systemd: Systemd, text: str) -> bool:
+def converge(systemd: LastingSystemd, text: str) -> bool:
     """Have the instance run with this unit file; return whether something was changed."""
     root = str(systemd.root)
     knob = Instance("chat", {f"{UNIT_FOLDER}/{MAIN}": text}, root=root)
@@ -78,7 +56,7 @@ def test_an_update_that_was_killed_at_any_step_is_finished_by_the_next_run(
         if twice:
             list(zip(range(turns), killed_runs(lambda: None, lambda: converge(systemd, TWO))))
         converge(systemd, TWO)
-        assert systemd.running_text == TWO, turns
+        assert systemd.running_text(MAIN) == TWO, turns
         assert not converge(systemd, TWO)
     assert turns > 8
     converge(systemd, ONE)
@@ -95,7 +73,7 @@ def test_a_stopped_instance_is_not_started_with_what_systemd_has_read_before(sys
     for dummy in killed_runs(begin, lambda: converge(systemd, TWO), [(command, "run_command")]):
         turns += 1
         converge(systemd, TWO)
-        assert systemd.running_text == TWO, turns
+        assert systemd.running_text(MAIN) == TWO, turns
     assert turns > 8
 
 
@@ -104,7 +82,7 @@ def test_the_check_of_the_host_names_a_server_that_waits_for_its_restart(systemd
     for dummy in killed_runs(
         lambda: converge(systemd, ONE), lambda: converge(systemd, TWO), [(command, "run_command")]
     ):
-        is_old = systemd.running_text == ONE and systemd.file(MAIN).read_text() == TWO
+        is_old = systemd.running_text(MAIN) == ONE and systemd.file(MAIN).read_text() == TWO
         (state,) = (
             verdict
             for verdict in drift.list_unit_verdicts(str(systemd.root))

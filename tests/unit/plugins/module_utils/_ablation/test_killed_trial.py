@@ -71,6 +71,7 @@ class Machine:
         """Let a process that has ended since measure a variant of the instance."""
         journal = {"boot_id": "this-boot", "process": 1 << 30, "started": "5", "unit": UNIT}
         self.store.save_document(TRIAL, journal)
+        command.run_command(["systemctl", "stop", UNIT])
         trial.set_temporary_drop_in(UNIT, VARIANT)
         trial.restart_unit_and_wait(UNIT)
         assert self.runs == VARIANT
@@ -134,6 +135,7 @@ def test_a_benchmark_that_was_killed_holds_no_lock(tmp_path: Path, monkeypatch: 
     assert turns > 8
     measure()
     assert sorted(os.listdir(tmp_path / "run")) == ["benchmark.lock"]
+    assert os.stat(measuring_run.LOCK).st_mode & 0o077 == 0, "whoever could open it could hold it"
 
 
 def test_of_two_benchmarks_the_second_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +146,8 @@ def test_of_two_benchmarks_the_second_is_refused(tmp_path: Path, monkeypatch: py
         with progress.hold_run_lock("the benchmark of chat"):
             os.mkdir(tmp_path / "measured")
 
-    with standing_run(2, measure) as stands:
+    # The first two changes make the folder and the file of the lock.
+    with standing_run(3, measure) as stands:
         assert stands
         with pytest.raises(BadRequest, match=r"the benchmark of chat \(process \d+\) has run since"):
             measure()

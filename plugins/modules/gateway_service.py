@@ -90,10 +90,10 @@ def configure_or_restore_service(params: Mapping[str, Any], dummy_store: Store, 
     service = GatewayService(params["service"], check)
     if params["state"] == "absent":
         service.restore_configuration_and_state()
-    else:
+    elif params["configuration"] is None:
         service.refuse_foreign_keepalived()
-        if params["configuration"] is not None:
-            service.apply_configuration(**{name: params[name] for name in CONFIGURATION})
+    else:
+        service.apply_configuration(**{name: params[name] for name in CONFIGURATION})
     diff = {"before": service.before, "after": service.after}
     return {"changed": bool(service.after), "diff": diff}
 

@@ -77,6 +77,16 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
     assert variables_without_cache(controller.file.read_text()) == variables_without_cache(written)
 
 
+@pytest.mark.slow
+def test_a_file_of_another_run_that_appears_meanwhile_is_left_as_it_is(controller: Controller) -> None:
+    """The second of two runs for one file has looked before the first one has written."""
+    other_run = f"{{{{ lookup('pipe', 'echo \\# mine > {controller.file}; echo chat') }}}}"
+    asked = controller.extra(models=str(controller.model), write=str(controller.file))
+    with pytest.raises(pytest.fail.Exception, match="has appeared meanwhile, and is left as it is"):
+        controller.play(*asked, "-e", f'epyc_recommend_use="{other_run}"')
+    assert controller.file.read_text() == MINE
+
+
 def variables_without_cache(text: str) -> dict[str, object]:
     """Return the variables without the size of the prompt cache, which is what memory is free at that moment."""
     found = dict(yaml.safe_load(text))

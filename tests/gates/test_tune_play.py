@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
 
 from vepyc import playbook_runs
 
@@ -121,7 +122,7 @@ class Controller:
         for name, answer in ANSWERS.items():
             (actions / f"{name}.py").write_text(ACTION.replace("{ANSWER}", answer))
 
-    def play(self, *words: str, inventory: str = "") -> playbook_runs.PlaybookRun:
+    def play(self, *words: str, inventory: str = "", **more: str) -> playbook_runs.PlaybookRun:
         record = self.folder / "record.jsonl"
         record.unlink(missing_ok=True)
         variables: dict[str, Any] = {
@@ -130,6 +131,7 @@ class Controller:
             "ANSIBLE_CALLBACK_PLUGINS": "tools/callback",
             "ANSIBLE_CALLBACKS_ENABLED": "record",
             "RECORD_FILE": str(record),
+            **more,
         }
         done = playbook_runs.run_command(
             "ansible-playbook", "-i", inventory or str(self.inventory), *words, **variables
@@ -145,6 +147,21 @@ class Controller:
 
     def tuned(self, place: str) -> dict[str, Any]:
         return dict(yaml.safe_load((self.inventory / place / "epyc_tuned.yml").read_text())["epyc_llama_tuned"])
+
+
+#: Copies the variables of hosts before each task, as a run leaves them that is killed there.
+COPY_BEFORE_TASKS = """\
+import itertools, os, shutil
+from ansible.plugins.callback import CallbackBase
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION, CALLBACK_TYPE, CALLBACK_NAME = 2.0, "aggregate", "copy_before_tasks"
+    numbers = itertools.count()
+
+    def v2_playbook_on_task_start(self, task, is_conditional):
+        copy = f"{os.environ['COPIES']}/{next(self.numbers):03d} {task.get_name().replace('/', ' ')}"
+        shutil.copytree(os.environ["COPIED"], copy, symlinks=True)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +204,28 @@ def test_where_it_writes(controller: Controller, first: playbook_runs.PlaybookRu
     new = {f"{place}/epyc_tuned.yml" for place in WRITTEN - {"host_vars/kept"}}
     assert files.keys() - FILES.keys() == {*new, "host_vars/beside/beside.yml"}
     assert os.readlink(controller.inventory / "host_vars/beside/beside.yml") == "../beside.yml"
+
+
+def test_a_run_that_is_killed_before_any_task_hides_no_variables(tmp_path: Path) -> None:
+    """Ansible reads no file host_vars/HOST.yml where there is a folder of that name, even an empty one."""
+    controller, plugins, copies = Controller(tmp_path), tmp_path / "callback", tmp_path / "copies"
+    plugins.mkdir()
+    (plugins / "copy_before_tasks.py").write_text(COPY_BEFORE_TASKS)
+    variables = {
+        "ANSIBLE_CALLBACK_PLUGINS": f"tools/callback:{plugins}",
+        "ANSIBLE_CALLBACKS_ENABLED": "record,copy_before_tasks",
+        "COPIED": str(controller.inventory / "host_vars"),
+        "COPIES": str(copies),
+    }
+    assert not controller.play("sovereign.epyc.tune", "-l", "beside", **variables).returncode
+    assert controller.tuned("host_vars/beside") == {"chat": CHAT}
+    hidden, folders = set(), set()
+    for copy in copies.iterdir():
+        files = [Path(os.fsdecode(file)) for file in DataLoader().find_vars_files(str(copy), "beside")]
+        folders |= {file.parent.name for file in files}
+        hidden |= {copy.name} if not any(file.read_text().startswith(MINE) for file in files) else set()
+    assert not hidden and "beside" in folders
+    assert [path.name for path in (controller.inventory / "host_vars").iterdir() if path.name.startswith(".")] == []
 
 
 def test_what_it_writes(controller: Controller, first: playbook_runs.PlaybookRun) -> None:

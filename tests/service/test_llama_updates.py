@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.managed_units import OLD, RESTARTS
 from vepyc.container import running_container
 from vepyc.images import debian_packages
 from vepyc.llama import llama_cpp
@@ -205,6 +206,21 @@ def test_a_run_that_is_killed_in_the_middle_leaves_a_server_that_serves(host, mo
     traffic = serve_under_traffic(host, {**CHAT, "context": 6144})[0]
     assert traffic["failures"] == [], traffic
     require_no_leftovers(host)
+
+
+def test_a_restart_that_a_killed_run_owes_is_made_by_the_next(host):
+    """It was killed after systemd had read the new unit, and before the restart; what it notes is known to systemd."""
+    host.serve(CHAT)
+    before = host.main_pid("chat")
+    start = f"systemctl show --property=InvocationID --value {UNIT}"
+    host.run(f"mkdir -p {RESTARTS} && {start} >{RESTARTS}/{UNIT}")
+    result = host.serve(CHAT)["Run the instances"]
+    assert result["diff"]["changes"]["before"] == {f"llama:{UNIT}/active": OLD}
+    assert host.main_pid("chat") not in (0, before)
+    assert not host.serve(CHAT)["Run the instances"]["changed"]
+    # A note on an earlier start is none on this one.
+    host.run(f"mkdir -p {RESTARTS} && echo {before:032x} >{RESTARTS}/{UNIT}")
+    assert not host.serve(CHAT)["Run the instances"]["changed"]
 
 
 def test_a_drop_in_is_copied(host):

@@ -48,7 +48,10 @@ def hold_run_lock(name: str) -> Iterator[None]:
     TuningError where the run was ended from outside.
     """
     os.makedirs(os.path.dirname(measuring_run.LOCK), 0o755, exist_ok=True)
-    with open(measuring_run.LOCK, "a", encoding="utf-8") as file:
+    # Other users cannot open the file, so that they cannot hold the lock.
+    with open(
+        measuring_run.LOCK, "a", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)
+    ) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

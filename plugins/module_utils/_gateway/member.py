@@ -15,6 +15,7 @@ import time
 from .._errors import BadRequest, NotApplied, TuningError
 from .._io import textfile
 from . import server_state_file
+from .gateway_lock import hold_gateway_lock
 from .haproxy import DRAIN, MAINT
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 STATES = {"ready": 0, "drain": DRAIN, "maint": MAINT}
 #: Seconds between two counts of requests.
 PAUSE = 0.5
+NOT_PUT_BACK = "It could not be put back into service."
 
 
 class GatewayMember:
@@ -60,25 +62,32 @@ class GatewayMember:
         """Set the state of the host's servers, wait until servers out of service have no requests, and return a report.
 
         Without a state, the states are only reported. ``allow_last`` permits to take out the last host of a model.
-        Servers that have requests after ``timeout`` seconds are put back into service, and TuningError is raised.
+        Servers that have requests after ``timeout`` seconds are put back into service, and TuningError is raised, as it
+        is where another run holds the lock of the gateway for too long.
         """
-        before = self.list_servers()
-        movable = [server for server in before if not server.is_out_of_service_by_configuration]
-        changes = [server for server in movable if state and server.state != state]
-        names = [server.backend_and_server_name for server in before]
         out = state in ("drain", "maint")
-        if out and not allow_last:
-            self._refuse_last_servers_of_model(changes)
-        requests_before = self.haproxy.count_active_and_queued_requests(names)
-        if state and not check:
+        with hold_gateway_lock(check or state is None):
+            before = self.list_servers()
+            movable = [server for server in before if not server.is_out_of_service_by_configuration]
+            changes = [server for server in movable if state and server.state != state]
+            names = [server.backend_and_server_name for server in before]
+            if out and not allow_last:
+                self._refuse_last_servers_of_model(changes)
+            requests_before = self.haproxy.count_active_and_queued_requests(names)
+            if state and not check:
+                try:
+                    self._save_and_set_server_states(movable, changes, state)
+                except TuningError as error:
+                    if out:
+                        error.args = (f"{error} {self._restore_states_and_describe(changes)}",)
+                    raise
+        # Requests may take minutes, so another run may take out another host meanwhile.
+        if out and timeout > 0 and not check:
             try:
-                self._save_and_set_server_states(changes, state)
-                if out and timeout > 0:
-                    self._wait_until_no_requests(names, timeout)
-                    self._require_servers_in_state([server.backend_and_server_name for server in changes], state)
+                self._wait_until_no_requests(names, timeout)
+                self._require_servers_in_state([server.backend_and_server_name for server in changes], state or "")
             except TuningError as error:
-                if out:
-                    error.args = (f"{error} {self._restore_states_and_describe(changes)}",)
+                error.args = (f"{error} {self._restore_states_with_lock_and_describe(changes)}",)
                 raise
         now = before if check else self.list_servers()
         drained = [server.name for server in before if server.is_out_of_service_by_configuration and state == "ready"]
@@ -116,22 +125,25 @@ class GatewayMember:
                     " module). Nothing was changed."
                 )
 
-    def _save_and_set_server_states(self, servers: Sequence[Server], state: str) -> None:
-        """Set the state of servers, after writing the server-state-file: HAProxy may be reloaded at any time."""
+    def _save_and_set_server_states(self, movable: Sequence[Server], changes: Sequence[Server], state: str) -> None:
+        """Set the state of ``changes``, after writing the server-state-file: HAProxy may be reloaded at any time.
+
+        The file is corrected for all ``movable`` servers, because a killed run may have written the file alone.
+        """
         text = textfile.read_text(self.file)
-        out = servers if state != "ready" else ()
+        out = movable if state != "ready" else ()
         lines = {
             server.backend_and_server_name: server_state_file.format_server_state_line(server, STATES[state])
             for server in out
         }
         new_text = server_state_file.replace_servers_in_state_file(
-            text, [server.backend_and_server_name for server in servers], lines
+            text, [server.backend_and_server_name for server in movable], lines
         )
-        if servers and new_text != (text or server_state_file.HEAD):
+        if new_text != (text or server_state_file.HEAD):
             textfile.write_file(self.file, new_text)
-        for server in servers:
+        for server in changes:
             self.haproxy.set_administrative_state(server.backend_and_server_name, state)
-        self._require_servers_in_state([server.backend_and_server_name for server in servers], state)
+        self._require_servers_in_state([server.backend_and_server_name for server in changes], state)
 
     def _require_servers_in_state(self, names: Sequence[str], state: str) -> None:
         """Raise NotApplied where a server is in another state, because another program sets the state too."""
@@ -158,13 +170,21 @@ class GatewayMember:
                 )
             self.clock.sleep(PAUSE)
 
+    def _restore_states_with_lock_and_describe(self, changes: Sequence[Server]) -> str:
+        """Restore states as _restore_states_and_describe does, where the lock is not held any more."""
+        try:
+            with hold_gateway_lock():
+                return self._restore_states_and_describe(changes)
+        except TuningError as error:
+            return f"{NOT_PUT_BACK} {error}"
+
     def _restore_states_and_describe(self, changes: Sequence[Server]) -> str:
         """Set servers to the states that they had before, and return a message about it."""
         if not changes:
             return "It was out of service before, and stays so."
         try:
             for server in changes:
-                self._save_and_set_server_states([server], server.state)
+                self._save_and_set_server_states([server], [server], server.state)
         except TuningError:
-            return "It could not be put back into service."
+            return NOT_PUT_BACK
         return "It was put back into service."

@@ -4,7 +4,7 @@
 """HAProxy and keepalived: each gets a configuration of the collection, or the configuration from before.
 
 Before the first change, the old configuration is copied and the state of the service is noted. The note is written
-after the copy and removed last, so that an interrupted run can be repeated.
+after the copy and removed before it, so that an interrupted run can be repeated.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import urllib.request
 from .._errors import BadRequest, Damaged, NotApplied
 from .._io import command, textfile
 from .._io.blocks import suppress
+from .gateway_lock import hold_gateway_lock
 from .server_state_file import update_addresses_in_state_file
 
 TYPE_CHECKING = False
@@ -79,8 +80,16 @@ class GatewayService:
 
         HAProxy sends ``key`` to instances, ``script`` is a program that the configuration names, and ``models`` have
         the servers. The response from ``url`` is the digest of the configuration in force; without a URL, the note has
-        that digest.
+        that digest. Raises as refuse_foreign_keepalived, and TuningError where another run holds the lock for too long.
         """
+        with hold_gateway_lock(self.check):
+            self._remove_temporary_files()
+            self.refuse_foreign_keepalived()
+            self._apply_configuration(configuration, key, script, models, url)
+
+    def _apply_configuration(
+        self, configuration: str, key: str, script: str, models: Sequence[Mapping[str, Any]], url: str
+    ) -> None:
         note = self._load_note_of_original_state()
         if note is None:
             note = self._save_original_and_note()
@@ -107,10 +116,20 @@ class GatewayService:
                 self._remove_file(path)
 
     def restore_configuration_and_state(self) -> None:
-        """Restore the configuration and the state of the service from before the first change, if there is a note."""
-        note = self._load_note_of_original_state()
-        if note is None:
-            return
+        """Restore the configuration and the state of the service from before the first change, if there is a note.
+
+        TuningError where another run holds the lock for too long.
+        """
+        with hold_gateway_lock(self.check):
+            self._remove_temporary_files()
+            note = self._load_note_of_original_state()
+            if note is not None:
+                self._restore_configuration_and_state(note)
+            elif textfile.read_text(self.original_path) == textfile.read_text(self.path):
+                # A run was killed that had not yet written the note, or had removed it.
+                self._remove_file(self.original_path)
+
+    def _restore_configuration_and_state(self, note: Mapping[str, Any]) -> None:
         active = note.get("active", False)
         if not active:
             self._run_verb_if_state_differs("active", "stop")
@@ -118,11 +137,16 @@ class GatewayService:
             self._restore_original_file(note)
         else:
             self._remove_file(self.path)
-        self._run_verb_if_state_differs("enabled", "enable" if note["enabled"] else "disable")
         if active:
             self._start_or_reload_and_enable(reload=True)
-        for path in (*glob.glob(f"{self.folder}/sovereign-epyc*"), self.original_path, self.note_path):
+        self._run_verb_if_state_differs("enabled", "enable" if note["enabled"] else "disable")
+        for path in (*glob.glob(f"{self.folder}/sovereign-epyc*"), self.note_path, self.original_path):
             self._remove_file(path)
+
+    def _remove_temporary_files(self) -> None:
+        """Remove what killed runs left in the folder of the configuration; hold the lock."""
+        if not self.check:
+            textfile.remove_temporary_files(self.folder)
 
     def _load_note_of_original_state(self) -> dict[str, Any] | None:
         text = textfile.read_text(self.note_path)

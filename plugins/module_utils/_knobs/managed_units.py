@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
 #: The folder with copies of removed drop-ins, in a folder for each unit.
 REMOVED_DROP_INS = f"{HOME}/removed-drop-ins"
-PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,SubState,Job,NeedDaemonReload"
+PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,SubState,Job,NeedDaemonReload,InvocationID"
+#: The folder with a file for each unit that a run is about to restart: the ID of the start that the restart replaces.
+#: After a run that was killed, the next run restarts a unit that still runs by that start. A boot removes the folder.
+RESTARTS = "/run/sovereign-epyc/restarts"
 #: The states of a unit without processes.
 STOPPED = (None, "inactive", "failed")
 #: The verbs of systemctl after whose failure the journal of the unit may name the reason.
@@ -39,7 +42,7 @@ STARTS = ("restart", "try-restart")
 #: How many last lines of a journal are searched for the reason of a failed start, and how many are shown. A server that
 #: aborts writes up to a hundred lines about its stack.
 LINES_READ, LINES_SHOWN = 300, 6
-#: The state of a unit whose changed file or drop-in systemd has not read yet.
+#: The state of a unit whose changed file or drop-in systemd has not read yet, or that waits for its restart after that.
 OLD = "active as before its file changed"
 #: The states of a unit that has not finished to start, stop or reload.
 BETWEEN_STATES = ("activating", "deactivating", "reloading")
@@ -58,6 +61,8 @@ class ManagedUnits(Knob):
 
     started_by: Mapping[str, str] = {}
     root = "/"
+    #: The properties of units by name, as they were read last.
+    _properties: Mapping[str, Mapping[str, str]] = {}
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return the units that may still run with the old content of these changed files."""
@@ -70,9 +75,12 @@ class ManagedUnits(Knob):
         states = [address for address in addresses if _is_unit_address(address)]
         if states:
             shown = read_unit_properties(dict.fromkeys(_unit_of_address(address) for address in states))
+            self._properties = {**self._properties, **shown}
             for address in states:
                 unit = shown.get(_unit_of_address(address), {})
-                values[address] = self._enabled_state(unit) if address.endswith("/enabled") else _active_state(unit)
+                values[address] = (
+                    self._enabled_state(unit) if address.endswith("/enabled") else _active_state(self.root, unit)
+                )
         return values
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
@@ -89,9 +97,10 @@ class ManagedUnits(Knob):
         enabled = {_unit_of_address(change.address): change for change in states if change.address.endswith("/enabled")}
         places = tuple(f"{self.prefix}:{folder}/" for folder in FOLDERS)
         stale = any(change.address.startswith(places) for change in files)
-        stale |= any(change.before == OLD for change in active.values())
-
         stop = [name for name, change in active.items() if change.after in STOPPED]
+        start = [name for name in active if name not in stop]
+        stale |= any(self._properties.get(name, {}).get("NeedDaemonReload") == "yes" for name in start)
+        self._note_restarts([*start, *self.list_outdated_units(files)])
         run_systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
         # systemd goes on listing a failed unit after its file is removed, and a stop can fail a unit, too.
         shown = read_unit_properties(stop) if stop else {}
@@ -103,7 +112,6 @@ class ManagedUnits(Knob):
         run_systemctl("enable", on)  # Enabling a unit has systemd read all files, too.
         if (stale or off) and not on:
             command.run_command(["systemctl", "daemon-reload"])
-        start = [name for name in active if name not in stop]
         again = [name for name in self.list_outdated_units(files) if name not in active]
         # The start limit of a unit is meant for crashes, not for changes, so the count of its starts is reset. systemd
         # refuses the reset for a unit that is not loaded, which has no count.
@@ -111,6 +119,20 @@ class ManagedUnits(Knob):
             run_systemctl("reset-failed", [*(name for name in start if active[name].before in FAILING), *again])
         run_systemctl("restart", start)
         run_systemctl("try-restart", again)
+        self._forget_restarts([*start, *again])
+
+    def _note_restarts(self, names: Iterable[str]) -> None:
+        """Write for each unit that runs by which start it does, before its file is changed and it is restarted."""
+        for name in names:
+            unit = self._properties.get(name, {})
+            if unit.get("ActiveState") == "active" and unit.get("InvocationID"):
+                textfile.write_file(_restart_note_path(self.root, name), f"{unit['InvocationID']}\n")
+
+    def _forget_restarts(self, names: Iterable[str]) -> None:
+        for name in names:
+            textfile.remove_file(_restart_note_path(self.root, name))
+        with suppress(OSError):  # There is none, or it has notes on other units.
+            os.rmdir(textfile.path_in_tree(self.root, RESTARTS))
 
     def _enabled_state(self, unit: dict[str, str]) -> str | None:
         """Return systemd's word, such as "enabled", for a unit, but "disabled" after its link was removed.
@@ -171,6 +193,19 @@ def unit_state(properties: Mapping[str, str]) -> str:
     return word
 
 
+def runs_as_before_its_file_changed(root: str, properties: Mapping[str, str]) -> bool:
+    """Return whether a running unit was started before its file or a drop-in changed, and needs a restart for that."""
+    if unit_state(properties) != "active":
+        return False
+    note = textfile.read_text(_restart_note_path(root, properties.get("Id", "")))
+    waits_for_restart = note is not None and note.strip() == properties.get("InvocationID")
+    return waits_for_restart or properties.get("NeedDaemonReload") == "yes"
+
+
+def _restart_note_path(root: str, name: str) -> str:
+    return textfile.path_in_tree(root, f"{RESTARTS}/{name}")
+
+
 def _is_unit_address(address: str) -> bool:
     return not address.partition(":")[2].startswith("/")
 
@@ -179,11 +214,11 @@ def _unit_of_address(address: str) -> str:
     return address.partition(":")[2].partition("/")[0]
 
 
-def _active_state(unit: dict[str, str]) -> str | None:
+def _active_state(root: str, unit: dict[str, str]) -> str | None:
     word = unit_state(unit)
     if unit.get("LoadState") == "not-found" and word in STOPPED:
         return None
-    return OLD if word == "active" and unit.get("NeedDaemonReload") == "yes" else word or None
+    return OLD if runs_as_before_its_file_changed(root, unit) else word or None
 
 
 def run_systemctl(verb: str, names: Sequence[str], *options: str) -> None:

@@ -50,14 +50,12 @@ def end_trial(store: Store, fs: KernelFS, restore_stored: Callable[[], bool]) ->
     if journal and journal["boot_id"] == fs.read(BOOT_ID):
         _end_measuring_process(fs, journal)
     restored = restore_stored()
-    unit = journal.get("unit", "")
-    if set_temporary_drop_in(unit, None) or (
-        unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code
-    ):
-        restart_unit_and_wait(unit)
+    _restart_with_own_unit(journal.get("unit", ""))
     if restored:
         with store.hold_lock():
-            store.remove_file(TRIAL)
+            # Another process may have ended this trial too, and the next one may have begun.
+            if store.load_cache(TRIAL, SHAPE) == journal:
+                store.remove_file(TRIAL)
 
 
 def remove_trial_of_earlier_boot(store: Store, fs: KernelFS) -> None:
@@ -72,9 +70,7 @@ def set_temporary_drop_in(unit: str, text: str | None) -> bool:
 
     A restart of the unit makes the change effective.
     """
-    if not unit:
-        return False
-    path = f"{UNITS}/{unit}.d/{DROP_IN}"
+    path = _drop_in_path(unit)
     if textfile.read_text(path) == text:
         return False
     if text is None:
@@ -86,6 +82,32 @@ def set_temporary_drop_in(unit: str, text: str | None) -> bool:
         textfile.write_file(path, text)
     command.run_command(["systemctl", "daemon-reload"])
     return True
+
+
+def _drop_in_path(unit: str) -> str:
+    return f"{UNITS}/{unit}.d/{DROP_IN}"
+
+
+def _restart_with_own_unit(unit: str) -> None:
+    """Restart a unit that has the drop-in of a trial, or that does not run, without the drop-in; "" for no unit.
+
+    The unit is stopped before its drop-in is removed: when this is killed, the next call finds a unit that does not
+    run. Otherwise it would find no drop-in and a server that still runs as the drop-in said.
+    """
+    if not unit:
+        return
+    if os.path.exists(_drop_in_path(unit)):
+        with suppress(TuningError):
+            command.run_command(["systemctl", "stop", unit])
+        set_temporary_drop_in(unit, None)
+    elif command.try_command(["systemctl", "is-active", "--quiet", unit]).code:
+        # A killed call may have removed the drop-in, and systemd may not know it.
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(_drop_in_path(unit)))
+        command.run_command(["systemctl", "daemon-reload"])
+    else:
+        return
+    restart_unit_and_wait(unit)
 
 
 def restart_unit_and_wait(unit: str) -> None:

@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import HOST_TOOL, UNIT_FOLDER
+
+#: What a lasting systemd keeps in its file.
+STATES = ("active", "known", "starts")
 
 
 class Systemd:
@@ -26,6 +30,8 @@ class Systemd:
         #: Units whose start is queued.
         self.jobs: set[str] = set()
         self.known: dict[str, tuple[str, str]] = {}
+        #: Unit -> the number of its start, and the text of its file with which it was started.
+        self.starts: dict[str, tuple[int, str]] = {}
         self.calls: list[str] = []
         self.refuses = self.journal = ""
         self.breaks: set[str] = set()
@@ -83,13 +89,19 @@ class Systemd:
                     del self.active[name]
             elif verb == "restart" or (verb == "try-restart" and self.active.get(name) == "active"):
                 self.active[name] = "failed" if name in self.breaks else "active"
+                self.know(name)
+                self.starts[name] = (len(self.starts) + self.starts.get(name, (0, ""))[0] + 1, self.known[name][0])
         if verb in ("enable", "daemon-reload") or (verb == "disable" and "--no-reload" not in command):
             self.reload()
         return ""
 
-    def show(self, name: str) -> str:
+    def know(self, name: str) -> None:
+        """Read the file of a unit that was not read yet."""
         if name not in self.known and self.file(name).exists():
             self.known[name] = (self.file(name).read_text(), self.state(name))
+
+    def show(self, name: str) -> str:
+        self.know(name)
         there = name in self.known
         text, state = self.known.get(name, ("", ""))
         old = there and (not self.file(name).exists() or self.file(name).read_text() != text)
@@ -101,6 +113,7 @@ class Systemd:
             "Job": "7" if name in self.jobs else "0",
             "UnitFileState": state,
             "NeedDaemonReload": "yes" if old else "no",
+            "InvocationID": f"{self.starts[name][0]:032x}" if name in self.starts else "",
         }
         return "".join(f"{key}={value}\n" for key, value in rows.items())
 
@@ -108,3 +121,21 @@ class Systemd:
         """Return what it was asked for since the last time."""
         calls, self.calls = self.calls, []
         return calls
+
+
+class LastingSystemd(Systemd):
+    """A systemd whose memory is in a file, so that it outlives the process that asks it."""
+
+    def run(self, words: Sequence[str]) -> str:
+        memory = self.root / "systemd.pickle"
+        if memory.exists():
+            vars(self).update(pickle.loads(memory.read_bytes()))
+        try:
+            return super().run(words)
+        finally:
+            memory.write_bytes(pickle.dumps({name: getattr(self, name) for name in STATES}))
+
+    def running_text(self, name: str) -> str:
+        """Return the text of the unit file with which a unit was started; "" where it does not run."""
+        self.run(["systemctl", "show", name])
+        return self.starts[name][1] if self.active.get(name) == "active" else ""

@@ -150,7 +150,9 @@ def _save_slots(options: Options) -> str:
         raise BadRequest(f"{LIMIT} or {SLOT_BYTES}: '{options[LIMIT]}' and '{options[SLOT_BYTES]}' are no bytes.")
     server = slot_files.Server(options["url"], _read_api_key(options), _parse_timeout(options))
     try:
-        return slot_files.save_slots(server, options["folder"], limit, (sizes[0] or 0, sizes[1] or 0), _print_line)
+        slot_bytes = (sizes[0] or 0, sizes[1] or 0)
+        process = _read_server_process_id()
+        return slot_files.save_slots(server, options["folder"], limit, slot_bytes, process, _print_line)
     except OSError as error:
         raise TuningError(f"{options['folder']}: the prompts cannot be saved: {error.strerror}.") from None
 

@@ -45,6 +45,8 @@ ANY_SLOT_FILE = re.compile(r"slot-[0-9]+\.(?:kv|json|part)\Z")
 ANY_NOTE = re.compile(r"slot-[0-9]+\.json\Z")
 #: The note on what the running server has loaded. It is written at the start, because files can be replaced later.
 RUNNING_SERVER = "server.json"
+#: The key of its process ID in that note.
+PROCESS = "process"
 #: The form of the notes. A note of another form is not used.
 FORM = 1
 NOTE_NUMBERS = ("size", "checksum", "tokens", "slot")
@@ -108,18 +110,25 @@ class Server:
 
 
 def save_slots(
-    server: Server, path: str, limit: int, slot_bytes: tuple[int, int], report: Callable[[str], None]
+    server: Server,
+    path: str,
+    limit: int,
+    slot_bytes: tuple[int, int],
+    process: int | None,
+    report: Callable[[str], None],
 ) -> str:
     """Save the prompt of each slot to a folder, the last used slot first, and return a sentence with the result.
 
     The files take at most ``limit`` bytes. ``slot_bytes`` are the bytes of any slot, and the bytes of each token.
+    ``process`` is the process ID of the server.
     """
     saved: list[Note] = []
     begin = server.clock.monotonic()
     with _open_folder_as_its_owner(path) as folder:
         _remove_slot_files(folder)
         loaded = _read_note(folder, RUNNING_SERVER)
-        if loaded is None:
+        # A hook that was killed at the start of this server has left the note of the server before.
+        if loaded is None or loaded.pop(PROCESS, None) != process:
             return "No prompt is saved, because it is not known which files the server has loaded."
         try:
             slots = sorted(server.list_slots(), key=lambda slot: slot.last_task, reverse=True)
@@ -227,7 +236,7 @@ def restore_slots(
                 folder.remove_file(RUNNING_SERVER)
             if reason:
                 return f"No prompt is restored, and none will be saved: {reason}"
-            _write_note(folder, RUNNING_SERVER, loaded)
+            _write_note(folder, RUNNING_SERVER, {**loaded, PROCESS: process})
             notes = _list_notes(folder)
             try:
                 slots = {slot.number: slot for slot in server.list_slots()} if notes else {}

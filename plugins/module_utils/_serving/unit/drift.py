@@ -18,7 +18,14 @@ from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.kernelfs import KernelFS
 from ..._io.paths import UNIT_FOLDER
-from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins_of_unit, read_unit_properties, unit_state
+from ..._knobs.managed_units import (
+    BETWEEN_STATES,
+    OLD,
+    list_drop_ins_of_unit,
+    read_unit_properties,
+    runs_as_before_its_file_changed,
+    unit_state,
+)
 from ..catalogue import LLAMA
 from ..hooks.read_progress import describe_start_of_unit
 from ..options.unit_names import WORKER_UNIT
@@ -115,8 +122,8 @@ def _judge_unit(
     state = unit_state(properties)
     if state in BETWEEN_STATES:
         return [*verdicts, _build_changing_state_verdict(unit, text, state, root)]
-    needs_reload = state == "active" and properties.get("NeedDaemonReload") == "yes"
-    return [*verdicts, _judge_state(unit, "active", OLD if needs_reload else state, unknown)]
+    is_old = runs_as_before_its_file_changed(root, properties)
+    return [*verdicts, _judge_state(unit, "active", OLD if is_old else state, unknown)]
 
 
 def _build_unit_verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:

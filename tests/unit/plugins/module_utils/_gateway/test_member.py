@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, NotApplied, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import server_state_file
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import gateway_lock, server_state_file
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.haproxy import Haproxy
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import PAUSE, GatewayMember
 from ansible_collections.sovereign.epyc.plugins.modules import gateway_member
@@ -65,7 +65,8 @@ class Gateway:
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[Gateway]:
+def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
+    monkeypatch.setattr(gateway_lock, "LOCK", str(tmp_path / "run/gateway.lock"))
     made = Gateway(tmp_path)
     yield made
     made.haproxy.close()

@@ -11,11 +11,7 @@ On a kernel runs are killed in tests/lab/test_killed.py.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,14 +24,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.led
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import StoredRequests
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo_changes
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.killed_runs import killed_runs
 
 # The threads of pytest's workers hold nothing that the child needs.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 OPTIONS = {"numa_balancing": False}
-CHANGING = ("open", "write", "fsync", "fchmod", "fchown", "rename", "unlink", "mkdir", "rmdir")
-WRITING = os.O_CREAT | os.O_WRONLY | os.O_RDWR
-KILLED = 137
 
 
 class Machine:
@@ -67,45 +61,9 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def kill_at(turn: int, run: Callable[[], None]) -> int:
-    """Do a run in a process that dies before its change number ``turn``; return its exit code."""
-    child = os.fork()
-    if not child:
-        calls = count(1)
-
-        def fatal(real: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any, **more: Any) -> Any:
-                if not (real is opened and not args[1] & WRITING) and next(calls) == turn:
-                    os._exit(KILLED)
-                return real(*args, **more)
-
-            return call
-
-        opened = os.open
-        try:
-            for name in CHANGING:
-                setattr(os, name, fatal(getattr(os, name)))
-            run()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def killed_runs(machine: Machine, before: Callable[[], None], run: Callable[[], None]) -> Iterator[int]:
-    """Kill a run before each of its changes in turn; yield the number of each that was killed."""
-    for turn in count(1):
-        before()
-        code = kill_at(turn, run)
-        assert code in (0, KILLED)
-        if not code:
-            return
-        yield turn
-
-
 def test_a_run_after_one_that_was_killed_leaves_no_file_of_it(machine: Machine) -> None:
     left = set()
-    for turn in killed_runs(machine, machine.restore, machine.tune):
+    for turn in killed_runs(machine.restore, machine.tune):
         left |= {name for name in machine.files() if name.startswith(".")}
         machine.tune()
         assert machine.fs.read(hosts.BALANCING) == "0", turn
@@ -119,11 +77,11 @@ def test_a_restore_after_a_run_that_was_killed_leaves_no_file(machine: Machine) 
         assert machine.fs.read(hosts.BALANCING) == "1"
         assert machine.files() == set()
 
-    assert len(list(killed_runs(machine, check, machine.tune))) > 20
+    assert len(list(killed_runs(check, machine.tune))) > 20
 
 
 def test_a_restore_after_one_that_was_killed_leaves_no_file(machine: Machine) -> None:
-    for turn in killed_runs(machine, machine.tune, machine.restore):
+    for turn in killed_runs(machine.tune, machine.restore):
         machine.restore()
         assert machine.fs.read(hosts.BALANCING) == "1", turn
         assert machine.files() == set(), turn

@@ -23,6 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.vllm_
     find_instance_of_any_engine,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import gateway_lock
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.haproxy import Haproxy
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import GatewayMember
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -254,10 +255,11 @@ def test_the_benchmark_measures_it(key: str, tmp_path: Path, monkeypatch: pytest
     assert (result.generated_tokens, result.text) == (5, "0 1 2 3 4 ") and result.ttft_ms > 0
 
 
-def test_it_is_rolled_behind_a_gateway(life: Life, tmp_path: Path) -> None:
+def test_it_is_rolled_behind_a_gateway(life: Life, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host leaves the gateway when its last request has ended, is updated, and takes requests again."""
     life.converge(life.asked)
     life.systemd.asked()
+    monkeypatch.setattr(gateway_lock, "LOCK", str(tmp_path / "run/gateway.lock"))
     server = FakeServer(working=1)
     haproxy = FakeHaproxy(tmp_path, {"model_chat/h1:a": server, "model_chat/h2:a": FakeServer()})
 

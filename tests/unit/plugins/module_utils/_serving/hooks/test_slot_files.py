@@ -274,7 +274,7 @@ def test_what_would_take_too_long_is_left_out(service: Service) -> None:
     with serving(service.server) as running:
         server = slot_files.Server(running.url, None, 100, clock)
         service.server.on_save = lambda: setattr(clock, "now", clock.now + 90)
-        slot_files.save_slots(server, str(service.folder), 10**6, (0, EACH + 1), told.append)
+        slot_files.save_slots(server, str(service.folder), 10**6, (0, EACH + 1), None, told.append)
     assert "Slot 0 is not saved: it would take about 42 s, and 10 s are left." in told, told
     assert service.server.requests == ["save 2"] and "slot-2.kv" in service.names()
 

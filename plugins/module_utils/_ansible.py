@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ._errors import TuningError
+from ._errors import TuningError, shorten_words_and_sentence
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
 from ._knobs.change_text import add_text_to_diff
 from ._notation.option_values import refuse_impossible_values
-from ._notation.printable import escape_lines
+from ._notation.printable import escape_lines_in_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 def run_changing_module(
@@ -38,9 +38,8 @@ def run_changing_module(
         refuse_impossible_values(module.params, "")
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
-        module.fail_json(msg=escape_lines(str(error)), **add_text_to_diff(error.details, knob_files))
-    _escape_and_warn_of_remarks(module, result)
-    module.exit_json(**add_text_to_diff(result, knob_files))
+        fail_module(module, error, knob_files)
+    exit_module(module, add_text_to_diff(result, knob_files))
 
 
 def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
@@ -50,14 +49,21 @@ def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], K
         refuse_impossible_values(module.params, "")
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
-        module.fail_json(msg=escape_lines(str(error)), **error.details)
-    _escape_and_warn_of_remarks(module, result)
-    module.exit_json(changed=False, **result)
+        fail_module(module, error, {})
+    exit_module(module, {"changed": False, **result})
 
 
-def _escape_and_warn_of_remarks(module: AnsibleModule, result: dict[str, Any]) -> None:
-    """Escape the remarks, which may quote a server or a file: Ansible prints texts to the terminal as they are."""
-    if result.get("remarks"):
-        result["remarks"] = [escape_lines(remark) for remark in result["remarks"]]
-    for remark in result.get("remarks", ()):
-        module.warn(remark)
+def exit_module(module: AnsibleModule, result: Mapping[str, Any]) -> NoReturn:
+    """End a module with its result, whose remarks become warnings too.
+
+    All texts are escaped here, because they may quote a server, a file or a model, and Ansible prints them.
+    """
+    shown = escape_lines_in_data(result)
+    for remark in shown.get("remarks") or ():
+        module.warn(shorten_words_and_sentence(remark))
+    module.exit_json(**shown)
+
+
+def fail_module(module: AnsibleModule, error: TuningError, knob_files: Mapping[str, Any]) -> NoReturn:
+    """End a module with the message of an error and its details, escaped like a result."""
+    module.fail_json(**escape_lines_in_data({**add_text_to_diff(error.details, knob_files), "msg": str(error)}))

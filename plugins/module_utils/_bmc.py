@@ -11,6 +11,7 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import Request
 
+from ._ansible import exit_module, fail_module
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
 from ._notation.option_values import refuse_impossible_values
@@ -64,10 +65,8 @@ def run_bmc_module(
         with RedfishClient(access, open_url) as client:
             result = action(params, client, module.check_mode)
     except TuningError as error:
-        module.fail_json(msg=str(error), **error.details)
-    for remark in result.get("remarks", ()):
-        module.warn(remark)
-    module.exit_json(**add_text_to_diff(result, {}))
+        fail_module(module, error, {})
+    exit_module(module, add_text_to_diff(result, {}))
 
 
 def open_url(method: str, url: str, **more: Any) -> Any:

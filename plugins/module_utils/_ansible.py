@@ -17,7 +17,7 @@ from ._notation.printable import escape_lines_in_data
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, NoReturn
+    from typing import Any
 
 
 def run_changing_module(
@@ -39,7 +39,8 @@ def run_changing_module(
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
         fail_module(module, error, knob_files)
-    exit_module(module, add_text_to_diff(result, knob_files))
+    else:
+        exit_module(module, add_text_to_diff(result, knob_files))
 
 
 def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
@@ -50,10 +51,11 @@ def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], K
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
         fail_module(module, error, {})
-    exit_module(module, {"changed": False, **result})
+    else:
+        exit_module(module, {"changed": False, **result})
 
 
-def exit_module(module: AnsibleModule, result: Mapping[str, Any]) -> NoReturn:
+def exit_module(module: AnsibleModule, result: Mapping[str, Any]) -> None:
     """End a module with its result, whose remarks become warnings too.
 
     All texts are escaped here, because they may quote a server, a file or a model, and Ansible prints them.
@@ -64,6 +66,6 @@ def exit_module(module: AnsibleModule, result: Mapping[str, Any]) -> NoReturn:
     module.exit_json(**shown)
 
 
-def fail_module(module: AnsibleModule, error: TuningError, knob_files: Mapping[str, Any]) -> NoReturn:
+def fail_module(module: AnsibleModule, error: TuningError, knob_files: Mapping[str, Any]) -> None:
     """End a module with the message of an error and its details, escaped like a result."""
     module.fail_json(**escape_lines_in_data({**add_text_to_diff(error.details, knob_files), "msg": str(error)}))

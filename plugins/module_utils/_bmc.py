@@ -66,7 +66,8 @@ def run_bmc_module(
             result = action(params, client, module.check_mode)
     except TuningError as error:
         fail_module(module, error, {})
-    exit_module(module, add_text_to_diff(result, {}))
+    else:
+        exit_module(module, add_text_to_diff(result, {}))
 
 
 def open_url(method: str, url: str, **more: Any) -> Any:

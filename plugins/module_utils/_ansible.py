@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ._errors import TuningError, shorten_words_and_sentence
+from ._errors import TuningError
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
 from ._knobs.change_text import add_text_to_diff
+from ._module_results import exit_module, fail_module
 from ._notation.option_values import refuse_impossible_values
-from ._notation.printable import escape_lines_in_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,19 +53,3 @@ def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], K
         fail_module(module, error, {})
     else:
         exit_module(module, {"changed": False, **result})
-
-
-def exit_module(module: AnsibleModule, result: Mapping[str, Any]) -> None:
-    """End a module with its result, whose remarks become warnings too.
-
-    All texts are escaped here, because they may quote a server, a file or a model, and Ansible prints them.
-    """
-    shown = escape_lines_in_data(result)
-    for remark in shown.get("remarks") or ():
-        module.warn(shorten_words_and_sentence(remark))
-    module.exit_json(**shown)
-
-
-def fail_module(module: AnsibleModule, error: TuningError, knob_files: Mapping[str, Any]) -> None:
-    """End a module with the message of an error and its details, escaped like a result."""
-    module.fail_json(**escape_lines_in_data({**add_text_to_diff(error.details, knob_files), "msg": str(error)}))

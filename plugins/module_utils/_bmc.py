@@ -11,9 +11,9 @@ from __future__ import annotations
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import Request
 
-from ._ansible import exit_module, fail_module
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
+from ._module_results import exit_module, fail_module
 from ._notation.option_values import refuse_impossible_values
 from ._redfish.connection.client import BmcAccess, RedfishClient
 from ._redfish.connection.responses import BmcError

@@ -41,7 +41,7 @@ DISPLAYS, ERRORS = ("display", "warning", "error", "v"), ("AnsibleError", "Ansib
 ENDS = ("exit_json", "fail_json", "warn")
 #: Names whose texts are escaped elsewhere or are the operator's own, and the doors of modules, by file.
 KNOWN = {
-    "plugins/module_utils/_ansible.py": {"exit_json", "fail_json", "warn"},
+    "plugins/module_utils/_module_results.py": {"exit_json", "fail_json", "warn"},
     "plugins/callback/drift.py": {"page", "files"},
     "plugins/callback/plan.py": {"path", "summary"},
     "plugins/action/model_file.py": {"file"},

@@ -95,6 +95,7 @@ from ansible.utils import color
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_lines
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import (
     drift_html,
     fleet_metrics,
@@ -240,15 +241,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
                 self._display.display(f"Nothing was written to {', '.join(files)}.")
             code = fleet_report.report_exit_code(document)
         except TuningError as error:
-            self._display.error(str(error), wrap_text=False)
+            self._display.error(escape_lines(str(error)), wrap_text=False)
             code = 1
         except Exception as error:
             # Ansible would only warn, and end the run with exit code 0.
-            self._display.error(
+            message = (
                 f"The drift report could not be made ({type(error).__name__}: {error}). This is a fault of the "
-                "collection: please report it. Nothing is known of the hosts.",
-                wrap_text=False,
+                "collection: please report it. Nothing is known of the hosts."
             )
+            self._display.error(escape_lines(message), wrap_text=False)
             code = 1
         if code and self.get_option("exit_code"):
             raise SystemExit(code)

@@ -41,6 +41,7 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_lines
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import make_report_despite_unreadable_hosts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import fleet_plans, plan_html
 
@@ -106,7 +107,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             textfile.write_file(os.path.abspath(path), page)
         except Exception as error:
             # The message of Ansible would not name the file. The output of the run still has the plans as text.
-            self._display.error(f"The page of plans could not be written to {path}: {error}", wrap_text=False)
+            message = f"The page of plans could not be written to {path}: {error}"
+            self._display.error(escape_lines(message), wrap_text=False)
             return
         self._display.display(f"{summary} They are drawn in {path}.")
 

@@ -62,11 +62,13 @@ def run_comparison(documents: Sequence[Any], labels: Sequence[str] | None = None
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.compare.comparison_report import (
         render_comparison_report,
     )
+    from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_lines_in_data
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.comparison_page import compare_runs
 
     with refusals_as_filter_errors(NO_RUN_DOCUMENT):
         comparison = compare_runs(documents, labels)
-    return {**comparison.to_dict(), "text": render_comparison_report(comparison)}
+    shown: dict[str, Any] = escape_lines_in_data(comparison.to_dict())
+    return {**shown, "text": render_comparison_report(comparison)}
 
 
 class FilterModule:

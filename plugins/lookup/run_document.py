@@ -43,6 +43,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_lines
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
@@ -54,4 +55,4 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no ann
         try:
             return [run_document.load_document(os.path.abspath(os.path.expanduser(str(term)))) for term in terms]
         except TuningError as error:
-            raise AnsibleError(str(error)) from None
+            raise AnsibleError(escape_lines(str(error))) from None

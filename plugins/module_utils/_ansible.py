@@ -11,8 +11,8 @@ from ._errors import TuningError
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
 from ._knobs.change_text import add_text_to_diff
+from ._module_results import exit_module, fail_module
 from ._notation.option_values import refuse_impossible_values
-from ._notation.printable import escape_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def run_changing_module(
         refuse_impossible_values(module.params, "")
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
-        module.fail_json(msg=escape_lines(str(error)), **add_text_to_diff(error.details, knob_files))
-    _escape_and_warn_of_remarks(module, result)
-    module.exit_json(**add_text_to_diff(result, knob_files))
+        fail_module(module, error, knob_files)
+    else:
+        exit_module(module, add_text_to_diff(result, knob_files))
 
 
 def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
@@ -50,14 +50,6 @@ def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], K
         refuse_impossible_values(module.params, "")
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
-        module.fail_json(msg=escape_lines(str(error)), **error.details)
-    _escape_and_warn_of_remarks(module, result)
-    module.exit_json(changed=False, **result)
-
-
-def _escape_and_warn_of_remarks(module: AnsibleModule, result: dict[str, Any]) -> None:
-    """Escape the remarks, which may quote a server or a file: Ansible prints texts to the terminal as they are."""
-    if result.get("remarks"):
-        result["remarks"] = [escape_lines(remark) for remark in result["remarks"]]
-    for remark in result.get("remarks", ()):
-        module.warn(remark)
+        fail_module(module, error, {})
+    else:
+        exit_module(module, {"changed": False, **result})

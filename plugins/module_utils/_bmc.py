@@ -13,6 +13,7 @@ from ansible.module_utils.urls import Request
 
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
+from ._module_results import exit_module, fail_module
 from ._notation.option_values import refuse_impossible_values
 from ._redfish.connection.client import BmcAccess, RedfishClient
 from ._redfish.connection.responses import BmcError
@@ -64,10 +65,9 @@ def run_bmc_module(
         with RedfishClient(access, open_url) as client:
             result = action(params, client, module.check_mode)
     except TuningError as error:
-        module.fail_json(msg=str(error), **error.details)
-    for remark in result.get("remarks", ()):
-        module.warn(remark)
-    module.exit_json(**add_text_to_diff(result, {}))
+        fail_module(module, error, {})
+    else:
+        exit_module(module, add_text_to_diff(result, {}))
 
 
 def open_url(method: str, url: str, **more: Any) -> Any:

@@ -59,6 +59,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_lines_in_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def compare_fingerprint(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the present facts of host and instance, and a sentence for each fact that is not as expected."""
     host = Host(fs, load_stored_requests(Store(read_only=True))[0], stored=True)
     known = fingerprint.read_fingerprint(host, measured_instance.find_llama_instance(host, params["instance"]), ())
-    present = {key: known.get(key) for key in params["expect"]}
+    # The expected facts come from the result of an earlier run, in which all texts are escaped.
+    present = escape_lines_in_data({key: known.get(key) for key in params["expect"]})
     return {
         "found": present,
         "differences": [

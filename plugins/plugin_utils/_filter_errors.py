@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,11 @@ NO_RUN_DOCUMENT = "This is no document of a run: {}."
 
 @contextmanager
 def refusals_as_filter_errors(template: str = "{}") -> Iterator[None]:
-    """Raise AnsibleFilterError in place of BadRequest. ``template`` has {} for the sentence of the refusal."""
+    """Raise AnsibleFilterError in place of BadRequest, with its sentence escaped, because it may quote a document.
+
+    ``template`` has {} for the sentence of the refusal.
+    """
     try:
         yield
     except BadRequest as error:
-        raise AnsibleFilterError(template.format(error)) from None
+        raise AnsibleFilterError(escape_lines(template.format(error))) from None

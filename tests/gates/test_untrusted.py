@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Root opens, renames and hands over files of others through one door, _io/safe_open.py, and by no name past it.
+"""Root opens, renames, hands over, makes and removes files of others through one door, _io/safe_open.py.
 
 Whoever owns a folder can put another file in the place of any name in it at any moment.
 """
@@ -25,27 +25,36 @@ CALLS = {
         for name in ("open", "chown", "lchown", "chmod", "rename", "replace", "link", "symlink", "truncate")
     ),
     *(f"os.{name}" for name in ("utime", "mkfifo", "mknod", "setxattr")),
+    *(f"os.{name}" for name in ("unlink", "remove", "rmdir", "removedirs", "mkdir", "makedirs")),
+    "shutil.rmtree",
     *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move", "chown")),
 }
 #: Files that call them, how often, and why nobody but root can have put anything in the place of what they name.
 KNOWN = {
-    "plugins/module_utils/_bench/progress.py": (1, "its lock in /run/sovereign-epyc"),
+    "plugins/module_utils/_bench/progress.py": (3, "its lock and its progress in /run/sovereign-epyc"),
+    "plugins/module_utils/_bench/run.py": (1, "the folder of documents in the store, which is root's alone"),
     "plugins/module_utils/_io/kernelfs.py": (
-        6,
+        8,
         "kernel files, and folders that are locked only",
     ),
     "plugins/module_utils/_io/disk_flush.py": (1, "the folders of boot loaders"),
     "plugins/module_utils/_io/sandbox.py": (2, "a folder in /run that only root can enter"),
-    "plugins/module_utils/_io/store.py": (1, "the store, which is refused unless it is root's alone"),
+    "plugins/module_utils/_io/store.py": (4, "the store, which is refused unless it is root's alone"),
     "plugins/module_utils/_io/textfile.py": (
         1,
         "what is flushed to the disk, and neither read nor changed",
     ),
     "plugins/module_utils/_kernel/page_cache.py": (2, "files of /proc and of control groups"),
+    "plugins/module_utils/_setup/host_tool_files.py": (2, "the folder of the host tool in /usr"),
+    "plugins/module_utils/_knobs/partition.py": (1, "drop-ins of systemd in /run"),
+    "plugins/module_utils/_knobs/trial.py": (2, "drop-ins of systemd in /run"),
+    "plugins/module_utils/_redfish/originals.py": (1, "a file of the operator on the controller"),
+    "plugins/module_utils/_serving/unit/instance.py": (1, "drop-ins of units in /etc"),
+    "plugins/module_utils/_serving/vllm/probe.py": (1, "lists of arguments in /run/sovereign-epyc"),
     "plugins/module_utils/_knobs/managed_files.py": (2, "unit files and configuration in /etc and /usr"),
     "plugins/module_utils/_serving/llama_cpp/probe.py": (3, "a folder in /run that only root can enter"),
     "plugins/module_utils/_serving/builder/build.py": (
-        2,
+        11,
         "the folder of builds, refused where others may write",
     ),
     "plugins/module_utils/_serving/hooks/cache.py": (2, "files of /proc"),
@@ -98,7 +107,15 @@ def test_files_of_others_are_touched_through_the_door_only() -> None:
 
 @pytest.mark.parametrize(
     "planted",
-    ["os.chmod(path, 0o644)", "os.chown(path, 0, 0)", "os.rename(path, path)", "open(path)", "os.open(path, 0)"],
+    [
+        "shutil.rmtree(path)",
+        "os.unlink(path)",
+        "os.chmod(path, 0o644)",
+        "os.chown(path, 0, 0)",
+        "os.rename(path, path)",
+        "open(path)",
+        "os.open(path, 0)",
+    ],
 )
 def test_a_planted_call_is_found(planted: str) -> None:
     sources, name = read_sources(), "plugins/module_utils/_models/quantize.py"

@@ -139,6 +139,20 @@ def make_private_folder(parent: OpenFolder, name: str) -> Iterator[OpenFolder]:
         _remove_private_folder(parent, name)
 
 
+def remove_folder_or_link(path: str) -> None:
+    """Remove a folder with all in it, or a link in its place; what cannot be removed stays.
+
+    A link on the way to it that another user can have created is not followed.
+    """
+    parent, name = os.path.split(os.path.abspath(path))
+    with suppress(OSError), open_folder(parent) as folder:
+        status = folder.file_status(name)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            _remove_tree(folder, name)
+        elif status is not None:
+            folder.remove_file(name)
+
+
 def find_folder_others_can_write(path: str) -> str | None:
     """Return the nearest folder above a path in which other users than root can replace files, or None."""
     folder = os.path.realpath(path)
@@ -162,7 +176,11 @@ def _remove_private_folder(parent: OpenFolder, name: str) -> None:
         parent.remove_file(name)
         return
     _require_created_by_caller(status)
-    # Imported here because its import takes milliseconds, and only models need it.
+    _remove_tree(parent, name)
+
+
+def _remove_tree(parent: OpenFolder, name: str) -> None:
+    # Imported here because its import takes milliseconds, and few runs remove a folder.
     import shutil
 
     shutil.rmtree(f"/proc/self/fd/{parent.descriptor}/{name}")

@@ -67,6 +67,46 @@ HARDENING = (
     "SystemCallFilter=sched_setaffinity",
     "SystemCallErrorNumber=EPERM",
 )
+#: What no program of root needs that the collection runs in a unit of its own.
+ROOT_HARDENING = (
+    "NoNewPrivileges=yes",
+    "KeyringMode=private",
+    "LockPersonality=yes",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "SystemCallArchitectures=native",
+)
+#: The restrictions of a service of root that reads the host and its servers, and changes nothing but files of its own.
+#: It asks systemd through a socket, and reads processes of other users and MSRs. A path below /home may hold a model.
+#: Each setting is one that systemd-run(1) of systemd 247 takes, too.
+ROOT_READER_HARDENING = (
+    *ROOT_HARDENING,
+    "CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_SYS_PTRACE CAP_SYS_RAWIO",
+    "ProtectHome=read-only",
+    "PrivateTmp=yes",
+    "ProtectControlGroups=yes",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "MemoryDenyWriteExecute=yes",
+    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",
+    "SystemCallFilter=@system-service",
+)
+#: The restrictions of a service of root that changes settings of the kernel. Its mounts are those of the host, so it
+#: can have no view of files of its own; it hears the kernel by netlink, and needs no other network.
+ROOT_WRITER_HARDENING = (
+    *ROOT_HARDENING,
+    "CapabilityBoundingSet=~CAP_AUDIT_CONTROL CAP_AUDIT_READ CAP_AUDIT_WRITE CAP_BLOCK_SUSPEND CAP_BPF CAP_IPC_OWNER",
+    "CapabilityBoundingSet=~CAP_LEASE CAP_LINUX_IMMUTABLE CAP_MAC_ADMIN CAP_MAC_OVERRIDE CAP_MKNOD CAP_NET_RAW",
+    "CapabilityBoundingSet=~CAP_NET_BIND_SERVICE CAP_NET_BROADCAST CAP_SETFCAP CAP_SETGID CAP_SETPCAP CAP_SETUID",
+    "CapabilityBoundingSet=~CAP_SYS_BOOT CAP_SYS_CHROOT CAP_SYS_PACCT CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_SYSLOG",
+    "CapabilityBoundingSet=~CAP_WAKE_ALARM",
+    "IPAddressDeny=any",
+    "RestrictAddressFamilies=AF_UNIX AF_NETLINK",
+    "SystemCallFilter=~@clock @cpu-emulation @debug @keyring @obsolete @reboot @swap",
+)
 #: The folder of transient units; it is missing on a host that was not booted by systemd.
 RUNTIME_UNIT_FOLDER = "/run/systemd/system"
 #: A folder that systemd and this process share; /tmp may be private to this process.

@@ -9,6 +9,10 @@ change the direction of writing, characters without width or meaning, and bytes 
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def escape_unprintable(text: str) -> str:
     """Replace characters that are not printable, newlines included, by escapes such as \\x1b, \\n and \\u202e."""
@@ -20,6 +24,18 @@ def escape_unprintable(text: str) -> str:
 def escape_lines(text: str) -> str:
     """Replace characters that are not printable, except newlines, by escapes."""
     return "\n".join(map(escape_unprintable, text.split("\n")))
+
+
+def escape_lines_in_data(data: Any) -> Any:
+    """Return plain data with escape_lines applied to all texts in it, also to the keys of tables.
+
+    Ansible shows results of modules and filters, and escapes at most the control characters in them.
+    """
+    if isinstance(data, str):
+        return escape_lines(data)
+    if isinstance(data, dict):
+        return {escape_lines_in_data(key): escape_lines_in_data(value) for key, value in data.items()}
+    return [*map(escape_lines_in_data, data)] if isinstance(data, (list, tuple)) else data
 
 
 class _Escapes(dict):  # type: ignore[type-arg]

@@ -17,6 +17,7 @@ from .._errors import BadRequest
 from .._io import textfile as textfiles
 from .._io.paths import BOOT_SERVICE as BOOT
 from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER, INSTANCE_HEAD, UNIT_FOLDER
+from .._io.sandbox import ROOT_READER_HARDENING, ROOT_WRITER_HARDENING
 from .._knobs.managed_units import ManagedUnits, unit_property_address
 from .host_tool_files import HostToolFiles
 
@@ -31,6 +32,8 @@ CHECK = "sovereign-epyc-check.service"
 TIMER = "sovereign-epyc-check.timer"
 #: Unit -> the target that starts it.
 STARTED_BY = {BOOT: "multi-user.target", WATCH: "multi-user.target", TIMER: "timers.target"}
+READER = "\n".join(ROOT_READER_HARDENING)
+WRITER = "\n".join(ROOT_WRITER_HARDENING)
 HEAD = "# Installed by sovereign.epyc: do not change it here.\n\n"
 SERVICES = {
     BOOT: f"""{HEAD}[Unit]
@@ -52,6 +55,7 @@ RemainAfterExit=yes
 # --retry is for kernel modules that load late. After the timeout, other services start though a kernel write hangs.
 ExecStart={HOST_TOOL} apply --retry
 TimeoutStartSec=15min
+{WRITER}
 
 [Install]
 WantedBy={STARTED_BY[BOOT]}
@@ -65,6 +69,7 @@ After={BOOT}
 ExecStart={HOST_TOOL} watch
 Restart=on-failure
 RestartSec=60
+{WRITER}
 
 [Install]
 WantedBy={STARTED_BY[WATCH]}
@@ -81,6 +86,10 @@ ExecStart={HOST_TOOL} check --textfile {{textfile}}
 # The exit code 2 means drift, which is no failure of the service.
 SuccessExitStatus=2
 Nice=10
+# It asks the instances of this host for their metrics, and writes one file.
+{READER}
+ProtectSystem=full
+ReadWritePaths=-{{folder}}
 """,
     TIMER: f"""{HEAD}[Unit]
 Description=Check the stored EPYC settings at intervals
@@ -142,7 +151,8 @@ class HostTool(ManagedUnits, HostToolFiles):
             )
         units = dict(SERVICES)
         if textfile or not present:
-            units.update({name: text.format(textfile=textfile, interval=interval) for name, text in CHECKS.items()})
+            fields = {"textfile": textfile, "folder": os.path.dirname(textfile), "interval": interval}
+            units.update({name: text.format(**fields) for name, text in CHECKS.items()})
         super().__init__(present, root, {f"{UNIT_FOLDER}/{name}": text for name, text in units.items()})
         self.present = present
         self.removes_instances = removes_instances

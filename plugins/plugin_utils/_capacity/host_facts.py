@@ -15,6 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents.va
     AMOUNT,
     COUNT,
     PORTION,
+    SPEED,
     WHOLE,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.foreign_json import parse_json
@@ -37,14 +38,14 @@ SIZE = Leaf(
     lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST_SIZE,
 )
 SOURCE = text_choice_shape("measured", "paper")
-PROCESSOR = {"cores": COUNT, "core_speed": AMOUNT, "reads_far_memory": bool, "sockets": COUNT, "threads": COUNT}
+PROCESSOR = {"cores": COUNT, "core_speed": SPEED, "reads_far_memory": bool, "sockets": COUNT, "threads": COUNT}
 SOCKET = {
     "number": WHOLE,
     "nodes": [WHOLE],
     "bytes": SIZE,
     "ccds": WHOLE,
     "processor": PROCESSOR,
-    "gbps": AMOUNT,
+    "gbps": SPEED,
     "source": SOURCE,
 }
 MODEL = {
@@ -71,7 +72,7 @@ INSTANCE = {
     "context": WHOLE,
     "nodes": [WHOLE],
     "processor": PROCESSOR,
-    "gbps": AMOUNT,
+    "gbps": SPEED,
     "source": SOURCE,
     "run": Nullable(RUN),
 }

@@ -140,6 +140,10 @@ def _contradiction_message(document: Mapping[str, Any]) -> str:
         number, arm = sample["round"], sample["arm"]
         if number > len(plan["order"]) or arm not in plan["order"][number - 1]["arms"]:
             return f"samples[{at}] is of {arm} in round {number}, and plan.order has no such arm there"
+        has_times = [sample[key] is not None for key in ("predicted_n", "predicted_ms")]
+        # Windows of several streams in documents of schema 1 have neither.
+        if any(has_times) != all(has_times) or not (any(has_times) or sample["streams"] > 1):
+            return f"samples[{at}] lacks predicted_n or predicted_ms"
         if sample["accepted"] > sample["drafted"] or sample["accepted"] >= (sample["predicted_n"] or math.inf):
             return f"samples[{at}].accepted is {sample['accepted']}, more than were drafted or than leaves one step"
     return ""

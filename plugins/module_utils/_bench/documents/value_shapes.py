@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: The shortest duration, in milliseconds, that can have been measured.
 SHORTEST = 1e-6
+#: The smallest share, and the smallest speed, by which something is divided: quotients stay finite.
+SMALLEST_SHARE, LOWEST_SPEED = 1e-9, 1e-3
 
 
 def _is_bounded_number(value: Any) -> bool:
@@ -30,7 +32,8 @@ def _is_printable_text(value: Any) -> bool:
 WHOLE, COUNT, SEVERAL = whole_number_shape(0), whole_number_shape(1), whole_number_shape(2)
 AMOUNT = Leaf("a number from 0 up", lambda value: _is_bounded_number(value) and value >= 0)
 DURATION = Leaf("milliseconds above 0", lambda value: _is_bounded_number(value) and value >= SHORTEST)
-SHARE = Leaf("a number between 0 and 1", lambda value: _is_bounded_number(value) and 0 < value < 1)
+SPEED = Leaf(f"a number from {LOWEST_SPEED} up", lambda value: _is_bounded_number(value) and value >= LOWEST_SPEED)
+SHARE = Leaf("a number between 0 and 1", lambda value: _is_bounded_number(value) and SMALLEST_SHARE <= value < 1)
 PORTION = Leaf("a number from 0 to 1", lambda value: _is_bounded_number(value) and 0 <= value <= 1)
 NUMBER = Leaf("a number", _is_bounded_number)
 SCALAR = Leaf("a number or a text in one line", lambda value: _is_bounded_number(value) or _is_printable_text(value))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 
+from ..._notation.printable import escape_unprintable
 from ..verdicts.comparison import HURTS, PAYS
 from .forest_plot import WIDTH as PLOT_WIDTH
 from .forest_plot import PlotAxis
@@ -28,8 +29,11 @@ MARKS = {PAYS: "+", HURTS: "-"}
 
 
 def render_report_text(report: Report) -> str:
-    """Return a report as text; no line is longer than 100 columns but a line that is there to be copied."""
-    return "\n".join(line.rstrip() for line in _report_lines(report)) + "\n"
+    """Return a report as text; no line is longer than 100 columns but a line that is there to be copied.
+
+    Characters that a terminal would obey are escaped, because texts of documents may have marks of direction.
+    """
+    return "".join(f"{escape_unprintable(line.rstrip())}\n" for line in _report_lines(report))
 
 
 def _report_lines(report: Report) -> Iterator[str]:

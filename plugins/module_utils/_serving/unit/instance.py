@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from contextlib import nullcontext, suppress
 
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
+from ..._io.safe_open import remove_folder_or_link
 from ..._knobs.managed_units import (
     REMOVED_DROP_INS,
     ManagedUnits,
@@ -32,7 +32,6 @@ from ..hooks import server_http
 from ..options.unit_names import watchdog_unit_name
 from . import start_limits
 from .installed import BOOT_TARGET
-from .start_first import remove_folder_or_link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ class Instance(ManagedUnits, UnitFiles):
                     # Somebody may have edited the text, and root removes the folder. So the folder must have the name
                     # of the unit.
                     if os.path.basename(folder) == self.main_unit[: -len(".service")]:
-                        shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
+                        remove_folder_or_link(textfile.path_in_tree(self.root, folder))
                 for folder in self.folders if _needs_no_state_folder(change) else ():
                     remove_folder_or_link(textfile.path_in_tree(self.root, folder))
 

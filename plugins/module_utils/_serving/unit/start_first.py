@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from contextlib import suppress
 
 from ..._errors import TuningError
 from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
+from ..._io.safe_open import remove_folder_or_link
 from ..._io.sandbox import RUNTIME_UNIT_FOLDER
 from ..._io.web.free_port import find_free_port
 from ..._knobs.managed_units import add_journal_to_error, read_unit_properties, run_systemctl
@@ -195,17 +195,10 @@ def remove_temporary_units(root: str, units: Sequence[str], state_folders: Seque
     folder = textfile.path_in_tree(root, RUNTIME_UNIT_FOLDER)
     for unit in units:
         textfile.remove_file(f"{folder}/{unit}")
-        shutil.rmtree(f"{folder}/{unit}.d", ignore_errors=True)
+        remove_folder_or_link(f"{folder}/{unit}.d")
     for path in state_folders:
         remove_folder_or_link(textfile.path_in_tree(root, path))
     command.run_command(["systemctl", "daemon-reload"])
-
-
-def remove_folder_or_link(path: str) -> None:
-    if os.path.islink(path):
-        os.unlink(path)
-    else:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def end_leftover_server(root: str, name: str, row: EngineRow) -> None:

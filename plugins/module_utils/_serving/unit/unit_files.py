@@ -211,11 +211,13 @@ def _watchdog_lines(service: InstancePlan) -> list[str]:
     options, cpus = service.options, service.placement.http_cpus
     if options.watchdog is None:
         return []
-    properties = {"BindsTo": service.unit, "After": service.unit, "Restart": "on-failure"}
-    if cpus:
-        properties["CPUAffinity"] = format_cpulist(cpus)
+    properties = [f"BindsTo={service.unit}", f"After={service.unit}", "Restart=on-failure"]
+    properties += [f"CPUAffinity={format_cpulist(cpus)}"] if cpus else []
+    # It runs as root and reads answers of a server that may be hostile.
+    properties += ["ProtectSystem=strict", "PrivateDevices=yes", *sandbox.ROOT_READER_HARDENING]
+    properties += hardening.network_restriction_lines(LOOPBACK_BY_WILDCARD.get(options.host, options.host))
     words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit_name(service.name)}"]
-    words += [f"--property={key}={value}" for key, value in properties.items()]
+    words += [f"--property={line}" for line in properties]
     words += [
         HOST_TOOL,
         *host_tool_hook_arguments(

@@ -17,16 +17,17 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds impor
 HOSTILE = "<img src=x onerror=a({})>\"'&lt;</script>"
 
 
-def spoil_texts(data: Any, is_accepted: Callable[[Any], bool]) -> Any:
+def spoil_texts(data: Any, is_accepted: Callable[[Any], bool], hostile: str = HOSTILE) -> Any:
     """Return a document with as many of its texts hostile as ``is_accepted`` lets pass, keys among them.
 
     A text is replaced everywhere at once, also in the name of the arm without it, so that names still fit together.
+    ``hostile`` has {} in the place of a number.
     """
     text = json.dumps(data)
     for number, old in enumerate(dict.fromkeys(_texts(data))):
         changed = text
         for begin in ("", schedule.WITHOUT):
-            changed = changed.replace(json.dumps(begin + old), json.dumps(begin + HOSTILE.format(number)))
+            changed = changed.replace(json.dumps(begin + old), json.dumps(begin + hostile.format(number)))
         if is_accepted(json.loads(changed)):
             text = changed
     return json.loads(text)

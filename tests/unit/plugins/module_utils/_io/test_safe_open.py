@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,29 @@ def test_a_link_is_followed_where_root_alone_can_have_put_it(of_root: bool, tmp_
         with pytest.raises(TuningError, match="cannot be renamed"):
             textfile.rename_file(str(link / "node.prom"), str(link / "more"))
         assert [file.name for file in (tmp_path / "target").iterdir()] == ["node.prom"]
+
+
+def test_root_removes_no_folder_behind_a_link_of_another_user(tmp_path: Path, shared: Path) -> None:
+    """The user of a service, by a process of his own, puts a link in the place of his folder."""
+    victim, path = tmp_path / "root/llama-chat", shared / "state/llama-chat"
+    victim.mkdir(parents=True)
+    (victim / "file").touch()
+    for folder in tmp_path.parents:  # The other user reaches his folder.
+        if folder.stat().st_mode & 0o001 == 0 and folder.name.startswith("pytest"):
+            folder.chmod(0o711)
+    tmp_path.chmod(0o711)
+    subprocess.run(["ln", "-s", victim.parent, shared / "state"], check=True, user=NOBODY, group=NOBODY)
+    safe_open.remove_folder_or_link(str(path))
+    assert (victim / "file").exists()
+    subprocess.run(["rm", shared / "state"], check=True, user=NOBODY, group=NOBODY)
+    subprocess.run(["mkdir", "-p", path], check=True, user=NOBODY, group=NOBODY)
+    subprocess.run(["ln", "-s", victim, path / "inside"], check=True, user=NOBODY, group=NOBODY)
+    safe_open.remove_folder_or_link(str(path))
+    assert not path.exists() and (victim / "file").exists()
+    subprocess.run(["ln", "-s", victim, path], check=True, user=NOBODY, group=NOBODY)
+    safe_open.remove_folder_or_link(str(path))
+    assert not path.is_symlink() and (victim / "file").exists()
+    safe_open.remove_folder_or_link(str(path))
 
 
 def test_links_are_followed_as_the_kernel_does(tmp_path: Path) -> None:

@@ -225,12 +225,20 @@ def test_a_server_that_cannot_follow_every_other_waits_for_its_port(host: str, e
 
 def test_a_watchdog_is_a_unit_of_its_own_that_nothing_waits_for() -> None:
     text = main_unit(watchdog=300, api_key_file="/etc/llama/100%.keys")
-    assert lines(text, "ExecStartPost")[-1] == (
+    line = lines(text, "ExecStartPost")[-1]
+    assert line.startswith(
         "-+/usr/bin/systemd-run --quiet --collect --no-block --unit=sovereign-epyc-watchdog-chat.service "
         "--property=BindsTo=llama-chat.service --property=After=llama-chat.service --property=Restart=on-failure "
-        "--property=CPUAffinity=0 /usr/sbin/sovereign-epyc llama watch http://127.0.0.1:8080 --unit llama-chat.service "
+        "--property=CPUAffinity=0 "
+    )
+    assert line.endswith(
+        " /usr/sbin/sovereign-epyc llama watch http://127.0.0.1:8080 --unit llama-chat.service "
         '--timeout 300 --key-file "/etc/llama/100%%.keys"'
     )
+    # Its server may be hostile, and it runs as root: it reaches this host only, where the server listens there alone.
+    assert " --property=IPAddressDeny=any --property=IPAddressAllow=localhost " in line
+    elsewhere = lines(main_unit(watchdog=300, host="10.1.2.3"), "ExecStartPost")[-1]
+    assert "NoNewPrivileges=yes" in elsewhere and "IPAddressDeny" not in elsewhere
 
 
 @pytest.mark.parametrize("host", ["10.1.2.3", "0.0.0.0", "::", "llm.example.com"])

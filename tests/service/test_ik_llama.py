@@ -64,7 +64,7 @@ def test_it_guesses_by_each_kind_and_counts_on(host, kinds):
         if "draft" in one["speculation"]:
             one.update(draft_model=host.model, draft_max=3)
     host.serve(PLAIN, *guessing)
-    counted = "four five six seven eight nine ten".split()
+    counted = ["four", "five", "six", "seven", "eight", "nine", "ten"]
     assert host.complete_text(8080, PROMPT)["content"].split()[:7] == counted
     for one in guessing:
         said = host.complete_text(one["port"], PROMPT)

@@ -68,7 +68,7 @@ def test_it_runs_from_anywhere(run: Callable[..., str], archive: Path, tmp_path:
 
 
 def test_an_execution_environment_installs_it(run: Callable[..., str], archive: Path, tmp_path: Path) -> None:
-    """The definition of install.md, beside the archive: what the Containerfile runs in its context finds the archive."""
+    """The definition of install.md, beside the archive: the command of the Containerfile finds it in the context."""
     page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
     (definition,) = re.findall(r"^```yaml\n(version: 3\n.*?)^```", page, re.DOTALL | re.MULTILINE)
     (tmp_path / "execution-environment.yml").write_text(definition)

@@ -28,7 +28,9 @@ def run_analysis(run: Callable[..., str], *words: str, check: bool = False) -> s
     extra = [word for one in words for word in ("-e", one)]
     # Outside of the clone, with its ansible.cfg, Ansible prints results as JSON.
     json_output = {"ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
-    return run("ansible-playbook", "-i", "localhost,", PLAYBOOK, *extra, *(["--check"] if check else []), env=json_output)
+    return run(
+        "ansible-playbook", "-i", "localhost,", PLAYBOOK, *extra, *(["--check"] if check else []), env=json_output
+    )
 
 
 def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:

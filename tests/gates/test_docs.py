@@ -91,6 +91,14 @@ def test_ansible_doc_reads_every_plugin_and_role(run: Callable[..., str]) -> Non
     assert {name for name in names if read[name]["entry_points"]["main"]["description"]} == names
 
 
+def test_each_entry_point_of_a_role_says_what_it_does() -> None:
+    """`ansible-doc -t role -l` lists them side by side."""
+    for path in ROOT.glob("roles/*/meta/main.yml"):
+        entry_points = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
+        descriptions = {entry["short_description"] for entry in entry_points.values()}
+        assert len(descriptions) == len(entry_points), path
+
+
 def read_documentation(path: Path, section: str = "DOCUMENTATION") -> dict[str, Any]:
     (text,) = re.findall(rf'^ *{section} = r"""\n(.*?)^"""', path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     return dict(yaml.safe_load(text))

@@ -313,9 +313,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
 
 def _command_line_inventories() -> list[str]:
-    """Return the inventories of the command line, as paths relative to the working directory where possible."""
+    """Return the inventories of the command line, as paths relative to the working directory where possible.
+
+    For a job of ansible-runner they are left out, because its inventory is a copy in a folder of the job.
+    """
     names = list(context.CLIARGS.get("inventory") or [])
-    if names == list(constants.DEFAULT_HOST_LIST):
+    if names == list(constants.DEFAULT_HOST_LIST) or "AWX_ISOLATED_DATA_DIR" in os.environ:
         return []
     folder = f"{os.getcwd()}{os.sep}"
     return [name[len(folder) :] if name.startswith(folder) else name for name in names]

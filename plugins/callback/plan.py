@@ -107,7 +107,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             textfile.write_file(os.path.abspath(path), page)
         except Exception as error:
             # The message of Ansible would not name the file. The output of the run still has the plans as text.
-            message = f"The page of plans could not be written to {path}: {error}"
+            message = (
+                f"The page of plans could not be written to {path}: {error}. Name another file with "
+                "SOVEREIGN_EPYC_PLAN_HTML; an empty one writes none."
+            )
             self._display.error(escape_lines(message), wrap_text=False)
             return
         self._display.display(f"{summary} They are drawn in {path}.")

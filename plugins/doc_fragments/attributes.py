@@ -8,7 +8,10 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """A module that changes the host names the first fragment; one that only reads adds READER."""
+    """A module that changes the host names the first fragment; one that only reads names READER instead.
+
+    Of two fragments with the same attribute Ansible takes the one that is named first, so these are named last.
+    """
 
     DOCUMENTATION = r"""
 options: {}
@@ -23,6 +26,12 @@ attributes:
   idempotent:
     description: A second run with the same options changes nothing.
     support: full
+  platform:
+    description: The operating systems of the hosts on which the module runs.
+    support: full
+    platforms: linux
+requirements:
+  - python >= 3.9
 """
 
     READER = r"""
@@ -39,4 +48,10 @@ attributes:
   idempotent:
     description: A second run with the same options changes nothing.
     support: full
+  platform:
+    description: The operating systems of the hosts on which the module runs.
+    support: full
+    platforms: linux
+requirements:
+  - python >= 3.9
 """

@@ -11,6 +11,9 @@ class ModuleDocFragment:
     """Options for the address of a BMC, the account to use, and the verification of its certificate."""
 
     DOCUMENTATION = r"""
+attributes:
+  platform:
+    platforms: posix
 options:
   bmc:
     description: The name or the address of the BMC, with a port if it is not 443; or a URL that begins with https://.

@@ -8,6 +8,8 @@ _ansible.py turns them into a failed task with that message.
 
 from __future__ import annotations
 
+import os
+
 #: The most characters of a word and of a message; a message may quote an option that holds a whole pasted file.
 LONGEST_WORD, LONGEST_SENTENCE = 200, 4000
 ELLIPSIS = "..."
@@ -18,6 +20,13 @@ def shorten_words_and_sentence(sentence: str) -> str:
     if len(sentence) > LONGEST_WORD:
         sentence = " ".join(_cut_out_middle(word, LONGEST_WORD) for word in sentence.split(" "))
     return _cut_out_middle(sentence, LONGEST_SENTENCE)
+
+
+def missing_rights_advice(error: OSError) -> str:
+    """Return what to do, with a space before it, where the kernel refused a user that is not root; otherwise ""."""
+    if isinstance(error, PermissionError) and os.geteuid():
+        return " Run this as root, in Ansible with become: true."
+    return ""
 
 
 def _cut_out_middle(text: str, max_length: int) -> str:
@@ -48,6 +57,17 @@ class Damaged(TuningError):
         super().__init__(f"{path} is damaged: {reason}.", file=path)
         self.path = path
         self.reason = reason
+
+
+class NewerFormat(TuningError):
+    """A file was written by a newer version of the collection, and this version cannot read it."""
+
+    def __init__(self, path: str, number: int, known: int) -> None:
+        super().__init__(
+            f"{path} was written by a newer version of the collection: its format is {number}, and this version reads "
+            f"formats up to {known}. Nothing was changed. Leave the file where it is, and use the newer version.",
+            file=path,
+        )
 
 
 class BadRequest(TuningError):

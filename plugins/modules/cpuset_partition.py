@@ -21,6 +21,9 @@ description:
     the same CPUs does not, and is refused.
   - A refusal of the kernel is an error with its reason. The changes of one run are all made or all undone.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - cgroup v2 with cpusets
+  - systemd
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob

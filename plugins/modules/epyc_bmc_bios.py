@@ -22,8 +22,8 @@ description:
   - Passwords, the TPM, secure boot, boot mode and order, network boot and slots are never set.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
-  - sovereign.epyc.attributes
   - sovereign.epyc.bmc
+  - sovereign.epyc.attributes
 attributes:
   check_mode:
     details: Only reads. Returns the settings that would be sent, and the number of boots.

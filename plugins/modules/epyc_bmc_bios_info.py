@@ -17,8 +17,8 @@ description:
     with the kernel.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
-  - sovereign.epyc.attributes.reader
   - sovereign.epyc.bmc
+  - sovereign.epyc.attributes.reader
 options:
   describe:
     description:

@@ -17,8 +17,8 @@ description:
   - C(reboot.yml) uses this module with C(epyc_reboot_by=bmc), after it has taken the host out of service.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
-  - sovereign.epyc.attributes
   - sovereign.epyc.bmc
+  - sovereign.epyc.attributes
 attributes:
   check_mode:
     details: Only reads, and returns the types of reset that would be sent. Fails where the BMC lacks the type.

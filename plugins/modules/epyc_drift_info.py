@@ -134,6 +134,13 @@ lines:
   type: list
   elements: str
   sample: ["L3 share of group draft, L3 domain 0 (CCD 0): found ffff, wanted fff0. Run site.yml --tags cat."]
+site_version:
+  description: >-
+    The version of the collection of the newest run of C(sovereign.epyc.site) on the host. Empty without such a run,
+    and after everything was put back.
+  returned: always
+  type: str
+  sample: 0.1.0
 map:
   description: >-
     The map of the host, as M(sovereign.epyc.epyc_plan) returns it, without instances. Null for a host without a plan.
@@ -181,6 +188,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import requested, words
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 
 TYPE_CHECKING = False
@@ -205,6 +214,7 @@ def check_drift(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
             *map(words.format_finding_with_step, findings),
             words.settings_checked_message(survey.count_by_status()),
         ],
+        "site_version": history_file.load_newest_site_version(Store(fs.root, read_only=True)),
     }
     if not survey.is_clean:
         result["map"] = _build_map(survey.host)

@@ -18,6 +18,10 @@ description:
   - The newest 500 runs are kept, of boots and of repairs 100 each, and at most 256 KiB. An undo removes no line.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
+attributes:
+  diff_mode:
+    support: none
+    details: Only the file of the history differs on the host.
 options:
   state:
     description:

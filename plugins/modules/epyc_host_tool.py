@@ -24,6 +24,8 @@ description:
   - The installation is all or nothing. If systemd refuses a unit, or the unit is not enabled and active afterwards, the
     module restores the former files and units, and fails with systemd's message.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - systemd
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob.intent

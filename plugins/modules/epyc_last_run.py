@@ -20,6 +20,10 @@ description:
   - Where the check is impossible, RV(reason) says why, and the module does not fail.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
+attributes:
+  diff_mode:
+    support: none
+    details: Only the saved state of the last run differs on the host.
 options:
   layers:
     description:

@@ -21,7 +21,16 @@ description:
     stay busy. Page cache is dropped from a node if the node has too few free pages to be measured.
   - In check mode nothing is measured.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - likwid-bench or a C compiler
 extends_documentation_fragment: sovereign.epyc.attributes
+attributes:
+  diff_mode:
+    support: none
+    details: Only the stored bandwidth differs on the host.
+  idempotent:
+    support: none
+    details: Each run measures again.
 options:
   wait:
     description: How many seconds to wait until the CPUs are idle.

@@ -18,6 +18,9 @@ description:
     Install the missing packages and run it again.
   - If a kernel module cannot be loaded, the kernel modules that this run has loaded are unloaded again.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - dpkg-query or rpm
+  - modprobe
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   distributions:

@@ -16,6 +16,8 @@ description:
     no request. The state of the servers outlives a reload and a restart of HAProxy.
   - Without O(state), the module only reports the states.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - HAProxy that runs, with a socket of the level admin
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   host:

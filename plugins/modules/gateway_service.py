@@ -15,6 +15,8 @@ description:
   - The service checks a configuration before it is put in place, and loads it by a reload, which ends no request.
   - Before the first change, the configuration that is there and the state of the service are saved beside it.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - HAProxy or keepalived, and systemd
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   service:

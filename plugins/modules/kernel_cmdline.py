@@ -31,6 +31,8 @@ description:
     Debian and Ubuntu the file of the module is removed and C(grub.cfg) made again. A remark names lines of other
     people in the removed file.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - update-grub on Debian and Ubuntu, grubby on the RHEL family
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob

@@ -29,12 +29,12 @@ description:
   - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
-  - sovereign.epyc.attributes
   - sovereign.epyc.measuring
   - sovereign.epyc.measuring.output
   - sovereign.epyc.measuring.long_run
   - sovereign.epyc.measuring.objectives
   - sovereign.epyc.knob.intent
+  - sovereign.epyc.attributes
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.

@@ -23,8 +23,8 @@ description:
   - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
-  - sovereign.epyc.attributes
   - sovereign.epyc.measuring
+  - sovereign.epyc.attributes
 options:
   document:
     description: The file on the host with the document of the run.

@@ -20,6 +20,10 @@ description:
     OpenSSL, curl, tests and files from the network. O(cmake_options) override these defaults.
   - A failed build leaves only its log, C(FOLDER/KEY.log), which can be watched during the build.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - cmake
+  - make
+  - a C++ compiler
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   archive:

@@ -18,6 +18,9 @@ description:
   - Experimental. Workers make room for a model that is too large for one host, but no speed. The role
     P(sovereign.epyc.epyc_group#role) runs workers and server, and compares the programs on all hosts.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - ggml-rpc-server of llama.cpp
+  - systemd
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob.intent

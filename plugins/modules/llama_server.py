@@ -26,6 +26,9 @@ description:
   - Drop-ins of the unit are removed; use O(instances[].unit_settings) instead. A remark names each of them, and a copy
     stays in C(/var/lib/sovereign-epyc/removed-drop-ins).
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - llama-server
+  - systemd
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob.intent

@@ -27,11 +27,11 @@ description:
   - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
-  - sovereign.epyc.attributes
   - sovereign.epyc.measuring
   - sovereign.epyc.measuring.output
   - sovereign.epyc.measuring.long_run
   - sovereign.epyc.knob.intent
+  - sovereign.epyc.attributes
 options:
   instance:
     description:

@@ -19,6 +19,9 @@ description:
   - The usual purpose is a small draft model. The file does not show how good a draft model is; C(verify.yml) and
     C(benchmark.yml) measure the acceptance of its tokens.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - llama-quantize
+  - systemd
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   source:

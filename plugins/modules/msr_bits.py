@@ -20,6 +20,8 @@ description:
     C(msr.allow_writes) is off, if the CPU lacks the register, and if the two threads of a core, which share the known
     registers, are to have different values.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - the kernel module msr
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob

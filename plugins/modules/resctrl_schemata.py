@@ -16,6 +16,8 @@ description:
   - Ids, CPUs, sums and names are checked before the first write. A refusal of the kernel is quoted.
   - Groups that this module made carry a label, so that O(purge=own) never removes groups of other programs.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - a kernel with resctrl
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob

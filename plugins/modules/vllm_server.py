@@ -16,6 +16,9 @@ description:
   - An impossible request is refused before a running instance is changed. The valid arguments are read from vLLM
     itself.
 author: The sovereign.epyc authors (@sovereign-epyc)
+requirements:
+  - systemd
+  - vLLM
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob.intent

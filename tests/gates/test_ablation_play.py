@@ -130,7 +130,7 @@ def test_a_reboot_comes_between_two_calls_until_all_is_back(controller: Controll
     between = [(REBOOT, None), (BOOT, None)]
     assert calls == [one for arm in arms for one in ((BOOT, arm), between[0])][:-1]
     (shown,) = played["Show the reports"]["results"]
-    assert shown["msg"] == "after"
+    assert shown["msg"] == ["after"]
 
 
 @pytest.mark.slow

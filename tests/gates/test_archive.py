@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -64,6 +65,18 @@ def test_it_runs_from_anywhere(run: Callable[..., str], archive: Path, tmp_path:
     only = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     said = run("ansible-playbook", "--syntax-check", "-i", str(inventory), *playbooks, cwd=tmp_path, env=only)
     assert said.count("playbook: ") == len(playbooks)
+
+
+def test_an_execution_environment_installs_it(run: Callable[..., str], archive: Path, tmp_path: Path) -> None:
+    """The definition of install.md, beside the archive: the command of the Containerfile finds it in the context."""
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    (definition,) = re.findall(r"^```yaml\n(version: 3\n.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "execution-environment.yml").write_text(definition)
+    shutil.copy2(archive, tmp_path)
+    run("ansible-builder", "create", cwd=tmp_path)
+    install = ("ansible-galaxy", "collection", "install", "--offline", "-r", "requirements.yml", "-p", "installed")
+    run(*install, cwd=tmp_path / "context/_build")
+    assert (tmp_path / "context/_build/installed/ansible_collections/sovereign/epyc/playbooks/site.yml").is_file()
 
 
 @pytest.mark.parametrize("place", [0, -1], ids=["oldest", "newest"])

@@ -91,6 +91,54 @@ def test_ansible_doc_reads_every_plugin_and_role(run: Callable[..., str]) -> Non
     assert {name for name in names if read[name]["entry_points"]["main"]["description"]} == names
 
 
+def test_each_entry_point_of_a_role_says_what_it_does() -> None:
+    """`ansible-doc -t role -l` lists them side by side."""
+    for path in ROOT.glob("roles/*/meta/main.yml"):
+        entry_points = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
+        descriptions = {entry["short_description"] for entry in entry_points.values()}
+        assert len(descriptions) == len(entry_points), path
+
+
+def read_documentation(path: Path, section: str = "DOCUMENTATION") -> dict[str, Any]:
+    (text,) = re.findall(rf'^ *{section} = r"""\n(.*?)^"""', path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return dict(yaml.safe_load(text))
+
+
+def merge_intended_attributes(module: Path) -> dict[str, dict[str, Any]]:
+    """Return the attributes of a module: its own before those of other fragments, and `attributes` last."""
+    own = read_documentation(module)
+    fragments = own.get("extends_documentation_fragment", [])
+    names = [fragments] if isinstance(fragments, str) else fragments
+    parts = [name.removeprefix("sovereign.epyc.").partition(".") for name in names]
+    documents = [
+        read_documentation(ROOT / f"plugins/doc_fragments/{file}.py", section.upper() or "DOCUMENTATION")
+        for file, dummy, section in sorted(parts, key=lambda part: part[0] != "attributes")
+    ]
+    meant: dict[str, dict[str, Any]] = {}
+    for document in [*documents, own]:
+        for name, attribute in document.get("attributes", {}).items():
+            meant[name] = {**meant.get(name, {}), **attribute}
+    return meant
+
+
+def test_the_attributes_of_modules_are_shown_as_meant(run: Callable[..., str]) -> None:
+    """Of two fragments with the same attribute, ansible-doc shows the one that is named first."""
+    modules = {f"sovereign.epyc.{path.stem}": path for path in (ROOT / "plugins/modules").glob("*.py")}
+    shown = ansible_doc(run, "module", set(modules))
+    wrong = {
+        (name, attribute): (shown[name]["doc"]["attributes"].get(attribute), meant)
+        for name, path in modules.items()
+        for attribute, meant in merge_intended_attributes(path).items()
+        if shown[name]["doc"]["attributes"].get(attribute) != meant
+    }
+    assert wrong == {}
+    for name in modules:
+        attributes = shown[name]["doc"]["attributes"]
+        assert (attributes["diff_mode"]["support"] == "full") == ("diff" in shown[name]["return"]), name
+        assert attributes["platform"]["support"] == "full", name
+        assert any("python" in requirement for requirement in shown[name]["doc"]["requirements"]), name
+
+
 def test_links_between_files_lead_somewhere(tracked: list[Path]) -> None:
     """Links of the site are checked when it is built; those of the pages outside of it are checked here."""
     links = [

@@ -62,6 +62,37 @@ def test_no_task_of_a_role_leaves_the_check_mode_that_it_runs_in() -> None:
     assert files == []
 
 
+#: What debug tasks may print beside lists of lines: texts of one line, and lists.
+SINGLE_LINES = (
+    *("{{ item }}", "{{ item.differences }}", "{{ epyc_repair_result.lines }}", "{{ __epyc_benchmark_memory.text }}"),
+    *("{{ __epyc_reboot_message }}", "{{ __epyc_grub_params_waits_for_reboot }}"),
+)
+
+
+def list_tasks(entries: object) -> list[dict[str, Any]]:
+    """Return the tasks of a file, those in plays and blocks included."""
+    tasks = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    parts = ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always")
+    return [*tasks, *(inner for task in tasks for part in parts for inner in list_tasks(task.get(part)))]
+
+
+def test_texts_of_several_lines_are_printed_as_lines() -> None:
+    """Ansible prints a text as JSON by default, with its line breaks as two characters."""
+    files = [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/tasks/*.yml")]
+    tasks = [(path.name, task) for path in files for task in list_tasks(yaml.safe_load(path.read_text()))]
+    shown = [(name, task["ansible.builtin.debug"]) for name, task in tasks if "ansible.builtin.debug" in task]
+    assert len(shown) > 20
+    wrong = [
+        (name, options)
+        for name, options in shown
+        # A message with words of its own is a sentence.
+        if not re.search(r"[A-Za-z]{3,} [a-z]{2,}", re.sub(r"\{\{ [^'~]* \}\}", "", options.get("msg", "")))
+        and options.get("msg") not in SINGLE_LINES
+        and not re.search(r"splitlines\(\)", options.get("msg", ""))
+    ]
+    assert wrong == []
+
+
 EXAMPLES = ROOT / "inventories/example/group_vars"
 
 

@@ -31,7 +31,7 @@ CALLS = {
 }
 #: Files that call them, how often, and why nobody but root can have put anything in the place of what they name.
 KNOWN = {
-    "plugins/module_utils/_bench/progress.py": (3, "its lock and its progress in /run/sovereign-epyc"),
+    "plugins/module_utils/_bench/progress.py": (4, "its lock and its progress in /run/sovereign-epyc"),
     "plugins/module_utils/_bench/run.py": (1, "the folder of documents in the store, which is root's alone"),
     "plugins/module_utils/_io/kernelfs.py": (
         8,
@@ -47,7 +47,9 @@ KNOWN = {
     "plugins/module_utils/_kernel/page_cache.py": (2, "files of /proc and of control groups"),
     "plugins/module_utils/_setup/host_tool_files.py": (2, "the folder of the host tool in /usr"),
     "plugins/module_utils/_knobs/partition.py": (1, "drop-ins of systemd in /run"),
-    "plugins/module_utils/_knobs/trial.py": (2, "drop-ins of systemd in /run"),
+    "plugins/module_utils/_knobs/managed_units.py": (1, "a folder in /run/sovereign-epyc"),
+    "plugins/module_utils/_knobs/trial.py": (3, "drop-ins of systemd in /run"),
+    "plugins/module_utils/_gateway/gateway_lock.py": (2, "a lock in /run/sovereign-epyc"),
     "plugins/module_utils/_redfish/originals.py": (1, "a file of the operator on the controller"),
     "plugins/module_utils/_serving/unit/instance.py": (1, "drop-ins of units in /etc"),
     "plugins/module_utils/_serving/vllm/probe.py": (1, "lists of arguments in /run/sovereign-epyc"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 
-from .._errors import Absent, Refused, TuningError
+from .._errors import Absent, Refused, TuningError, missing_rights_advice
 from .blocks import contextmanager
 
 TYPE_CHECKING = False
@@ -250,7 +250,7 @@ def _translate_errors(path: str, verb: str) -> Iterator[None]:
         yield
     except OSError as error:
         code = error.errno or 0
-        reason = f"Cannot {verb} {path}: {os.strerror(code)}."
+        reason = f"Cannot {verb} {path}: {os.strerror(code)}.{missing_rights_advice(error)}"
         if code in ABSENT:
             raise Absent(reason, errno=code, file=path) from error
         raise Refused(reason, code, path) from error

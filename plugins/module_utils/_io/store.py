@@ -15,7 +15,7 @@ import os
 import stat
 from contextlib import ExitStack, contextmanager, suppress
 
-from .._errors import Absent, Damaged, TuningError
+from .._errors import Absent, Damaged, NewerFormat, TuningError, missing_rights_advice
 from .._notation.shape import first_misfit_message
 from . import textfile
 from .kernelfs import hold_file_lock
@@ -61,8 +61,8 @@ class Store:
     def load_document(self, name: str, shape: Any = dict) -> dict[str, Any]:
         """Return the data of a file, {} where it does not exist. Raises Damaged where it does not fit the shape.
 
-        Shapes are explained in _notation/shape.py; here every key may be missing. Raises TuningError for a file or a
-        folder that other users may change.
+        Shapes are explained in _notation/shape.py; here every key may be missing. Raises NewerFormat for a file of a
+        newer version, and another TuningError for a file or a folder that other users may change.
         """
         import json
 
@@ -75,10 +75,12 @@ class Store:
                 raise Damaged(path, f"it is a link to {os.readlink(path)}, where nothing is") from None
             return {}
         except OSError as error:
-            raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+            raise _unreadable_file_error(path, error) from None
         except (ValueError, RecursionError) as error:
             raise Damaged(path, f"it is no JSON: {error}") from None
         number = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
+        if isinstance(number, int) and number > FORMAT:
+            raise NewerFormat(path, number, FORMAT)
         if number != FORMAT:
             raise Damaged(path, f"its format is {number!r}, and this version of the collection knows {FORMAT} only")
         message = first_misfit_message(data, shape, lacks_keys=True)
@@ -87,10 +89,13 @@ class Store:
         return data
 
     def load_cache(self, name: str, shape: Any = dict) -> dict[str, Any]:
-        """Return the data of a file that can be computed again; {} for a damaged file, which the next save replaces."""
+        """Return the data of a file that can be computed again, {} for one that is damaged or of a newer version.
+
+        The next save replaces the file.
+        """
         try:
             return self.load_document(name, shape)
-        except Damaged:
+        except (Damaged, NewerFormat):
             return {}
 
     def save_document(self, name: str, data: dict[str, Any]) -> None:
@@ -112,7 +117,7 @@ class Store:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+            raise _unreadable_file_error(path, error) from None
         return [line for line in text.split("\n") if line]
 
     def save_lines(self, name: str, lines: Iterable[str]) -> None:
@@ -238,6 +243,10 @@ def _read_file_only_root_writes(path: str, errors: str = "strict") -> str:
             return file.read()
     finally:
         os.close(descriptor)
+
+
+def _unreadable_file_error(path: str, error: OSError) -> TuningError:
+    return TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.{missing_rights_advice(error)}")
 
 
 def _require_writable_by_root_only(path: str, status: os.stat_result, mode: str) -> None:

@@ -12,7 +12,7 @@ import json
 import os
 from datetime import datetime, timezone
 
-from .._errors import Damaged, TuningError
+from .._errors import Damaged, NewerFormat, TuningError
 from .._io import textfile
 from .attributes.redaction import redact_secret_values
 
@@ -106,6 +106,9 @@ def _parse_originals_document(path: str, text: str) -> dict[str, Any]:
         data = json.loads(text)
     except ValueError:
         raise Damaged(path, "it is no JSON") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("attributes"), dict):
+    number = data.get("format") if isinstance(data, dict) else None
+    if isinstance(number, int) and number > FORMAT:
+        raise NewerFormat(path, number, FORMAT)
+    if not isinstance(data, dict) or number != FORMAT or not isinstance(data.get("attributes"), dict):
         raise Damaged(path, "it does not hold the originals of a machine")
     return data

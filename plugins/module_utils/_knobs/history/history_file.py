@@ -144,6 +144,15 @@ def load_unfinished_run(store: Store) -> Run | None:
         return None
 
 
+def load_newest_site_version(store: Store) -> str:
+    """Return the version of the collection of the newest run of site.yml; "" as load_requested_layers returns None."""
+    try:
+        run = History(store).newest_site_run()
+    except TuningError:
+        return ""
+    return run.version if run else ""
+
+
 def load_requested_layers(store: Store) -> list[str] | None:
     """Return the layers of epyc_steps in the newest run of site.yml that began.
 

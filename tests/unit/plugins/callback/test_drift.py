@@ -274,3 +274,12 @@ def test_a_file_that_is_no_report_is_not_overwritten(run: Run, tmp_path: Path, c
     code, output, dummy = run(NOTHING, "--check", SOVEREIGN_EPYC_DRIFT_JSON=str(tmp_path / "other.json"))
     assert (code, complaint in output) == (1, True), output
     assert (tmp_path / "other.json").read_text() == content
+
+
+def test_the_folder_of_a_runner_is_in_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of ansible-runner has a copy of the inventory, whose path means nothing to a reader of the report."""
+    monkeypatch.setattr(context, "CLIARGS", {"inventory": ["/runner/inventory"]})
+    monkeypatch.delenv("AWX_ISOLATED_DATA_DIR", raising=False)
+    assert drift._command_line_inventories() == ["/runner/inventory"]
+    monkeypatch.setenv("AWX_ISOLATED_DATA_DIR", "/runner/artifacts/5")
+    assert drift._command_line_inventories() == []

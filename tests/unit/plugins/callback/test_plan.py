@@ -93,3 +93,4 @@ def test_a_page_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "file").write_text("")
     said = ended(monkeypatch, tmp_path / "file/plan.html", plan.MODULE)
     assert said.startswith(f"error: The page of plans could not be written to {tmp_path}/file/plan.html: ")
+    assert said.rstrip().endswith("Name another file with SOVEREIGN_EPYC_PLAN_HTML; an empty one writes none.")

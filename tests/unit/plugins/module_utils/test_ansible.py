@@ -21,7 +21,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool, host_tool_files
+from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 from ansible_collections.sovereign.epyc.plugins.modules import (
     epyc_drift_info,
     epyc_host_tool,
@@ -150,7 +152,11 @@ def test_a_host_with_drift_returns_its_map(tree: hosts.Host, run: Run, monkeypat
     monkeypatch.setattr(survey, "Store", lambda read_only: Store(str(tree.root), read_only=read_only))
     tree.put(paths.BOOT_SERVICE_LINK, "[Unit]")
     run(sysfs_settings, **ASKED)
-    assert "map" not in run(epyc_drift_info, detail="findings"), "all is as configured"
+    clean = run(epyc_drift_info, detail="findings")
+    assert "map" not in clean, "all is as configured"
+    assert clean["site_version"] == "", "no run of site.yml has begun"
+    history_file.begin_run(Store(str(tree.root)), ["numa"], ["numa"])
+    assert run(epyc_drift_info, detail="findings")["site_version"] == VERSION
     tree.put(BALANCING, 1)
     assert run(epyc_drift_info, detail="findings")["map"]["roles"]["draft"] == "8-15"
     unfit = run(epyc_drift_info, detail="findings", intent={"draft": {"ccds": 99}})

@@ -54,6 +54,23 @@ def save(store: Store) -> None:
 ALL = [lock, load, has, save]
 
 
+@pytest.mark.parametrize("use", [lock, load, lambda store: store.load_lines(NAME)])
+def test_a_user_without_the_rights_is_told_whose_they_are(
+    store: Store, folder: Path, use: Callable[[Store], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*dummy: object, **more: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("os.open", refuse)
+    for user, words in (
+        (0, r"Permission denied\.$"),
+        (1000, r"Permission denied\. Run this as root, in Ansible with bec"),
+    ):
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        with pytest.raises(TuningError, match=words):
+            use(store)
+
+
 @pytest.mark.parametrize("use", ALL)
 def test_a_link_to_nothing_is_refused_at_once(store: Store, use: Callable[[Store], None]) -> None:
     """As one to a file system that is not mounted yet."""

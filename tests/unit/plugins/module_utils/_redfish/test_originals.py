@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Damaged, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import (
+    BadRequest,
+    Damaged,
+    NewerFormat,
+    TuningError,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import Bmc
 
@@ -29,7 +34,13 @@ def test_originals_that_have_no_place_any_more(bmc: Bmc, run: Runs) -> None:
 
 
 def test_a_damaged_file_of_originals(run: Runs) -> None:
-    for text in ("{", "[]", '{"format": 9}'):
+    for text in ("{", "[]", '{"format": "x"}'):
         run.file.write_text(text)
         with pytest.raises(Damaged, match="originals"):
             run(nps="4")
+
+
+def test_a_file_of_originals_of_a_newer_version(run: Runs) -> None:
+    run.file.write_text('{"format": 9}')
+    with pytest.raises(NewerFormat, match="was written by a newer version of the collection: its format is 9"):
+        run(nps="4")

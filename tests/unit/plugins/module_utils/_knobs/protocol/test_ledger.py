@@ -37,7 +37,6 @@ DAMAGED = [
     b'{"running": {"originals": {"x:a": 1}}}',
     b'{"lasting": {"x:a": {}}}',
     b'{"lasting": {}, "others": {}}',
-    b'{"format": 2}',
     b'{"format": "1"}',
     b"[" * 100_000,
     b"\xff\xfe",
@@ -165,12 +164,24 @@ def test_what_an_older_version_wrote_is_read_and_gets_a_copy(ledger: Ledger) -> 
 
 
 @pytest.mark.parametrize(
-    "content", [*DAMAGED[:6], b'{"requests": []}', b'{"requests": {"x/x": 5}}', b'{"intent": "none"}', b'{"format": 2}']
+    "content",
+    [*DAMAGED[:6], b'{"requests": []}', b'{"requests": {"x/x": 5}}', b'{"intent": "none"}', b'{"format": "x"}'],
 )
 def test_damaged_requests_are_named_and_can_be_made_anew(ledger: Ledger, content: bytes) -> None:
     Path(ledger.store.file_path("desired.json")).write_bytes(content)
     with pytest.raises(TuningError, match=r"desired\.json is damaged: .*Move it away, and run site\.yml"):
         load_stored_requests(ledger.store)
+
+
+@pytest.mark.parametrize("name", ["desired.json", "ledger.json", "ledger.copy.json"])
+def test_a_file_of_a_newer_version_is_left_where_it_is(ledger: Ledger, name: str) -> None:
+    Path(ledger.store.file_path(name)).write_text('{"format": 2, "intent": {}}')
+    with pytest.raises(TuningError, match=f"{name} was written by a newer version of the collection") as caught:
+        load_stored_requests(ledger.store)
+        ledger.load_originals()
+    assert ledger.store.load_cache(name) == {}
+    assert "Leave the file where it is" in str(caught.value)
+    assert not any(words in str(caught.value) for words in ("damaged", "Move it away", "from a backup", "restore --"))
 
 
 def test_the_last_file_takes_the_folder_along(ledger: Ledger) -> None:

@@ -65,7 +65,7 @@ def test_keys(gateway_of_two: Gateway) -> None:
     assert gateway_of_two.fetch_statuses(*wrong) == [401] * len(wrong)
     answers = gateway_of_two.send_requests(by_header, twice, hop)
     assert [answer["status"] for answer in answers] == [200] * 3
-    assert [json.loads(answer["text"])["keys"] for answer in answers] == [None] * 3, "no key of a tenant goes on"
+    assert not [answer for answer in answers if "x-api-key" in json.loads(answer["text"])["headers"]]
     without_key = [build_get(path, key=None) for path in ("/v1/models", "/health")]
     assert gateway_of_two.fetch_statuses(*without_key) == [401, 200]
     assert "of-the-servers" not in gateway_of_two.run("cat /etc/haproxy/haproxy.cfg")
@@ -121,10 +121,16 @@ def read_error(answer: dict[str, Any]) -> str:
         ('{"model": "chat", "mod\\u0065l": "org/code"}', "The field model is in the body twice."),
         ('{"model": "chat", "id_slot": 0}', "The field id_slot is not for clients of the gateway."),
         ('{"model": "chat", "id\\u005fslot": 0}', "The field id_slot is not for clients of the gateway."),
+        ('{"model": "chat", "grammar": "root ::= x"}', "The field grammar is not for clients of the gateway."),
         ('{"model": "chat", "\\"}\\n%": 1, "\\"}\\n%": 2}', "A field is in the body twice."),
         ('{"model": "chat", "messages": [{"content": [{"image_url": {"url": "http://10.0.0.1/"}}]}]}', "The field url"),
         ('{"model": "chat", "input": [{"content": [{"image_url": "file:///etc/passwd"}]}]}', "The field image_url"),
         ('{"model": "chat", "messages": [{"content": [{"source": {"url": "\\u0068ttp://x"}}]}]}', "The field url"),
+        ('{"model": "chat", "x": {"url": "' + " " * 300 + 'http://x"}}', "The field url"),
+        ('{"model": "chat", "x": {"url": "\\u0001h\\nttp://x"}}', "The field url"),
+        ('{"model": "chat", "x": {"input_audio": {"data": "http://x"}}}', "The field data"),
+        ('{"model": "chat", "x": ' + "[" * 1001 + "]" * 1001 + "}", "The body has more than 1000 levels."),
+        ('{"model": "chat\\u0000", "prompt": "x"}', "The name of the model has a control character."),
         ('{"prompt": "x"}', "The body names no model."),
         ('{"model": 7}', "The body names no model."),
         ('{"model": ["chat"]}', "The body names no model."),
@@ -166,16 +172,55 @@ def test_a_tenant_has_its_models_and_a_length_of_answers(gateway_of_two: Gateway
     (listed,) = gateway_of_two.send_requests(build_get("/v1/models", key=key))
     assert [one["id"] for one in json.loads(listed["text"])["data"]] == ["chat"]
     lengths: list[dict[str, Any]] = [
-        *({"max_tokens": 100}, {"n_predict": 1}, {"max_completion_tokens": 50, "n": 2}, {"max_output_tokens": 100.0}),
+        *({"max_tokens": 100}, {"max_tokens": 50, "n": 2}, {"max_tokens": 100.0, "max_completion_tokens": 1}),
         *({}, {"max_tokens": None}, {"max_tokens": 101}, {"max_tokens": -1}, {"max_tokens": "7"}, {"max_tokens": 0}),
         *({"max_tokens": 5, "n_predict": -1}, {"max_tokens": 51, "n": 2}, {"max_tokens": 1e30}),
     ]
     answers = gateway_of_two.send_requests(*[build_request(one, key=key) for one in lengths])
-    assert [answer["status"] for answer in answers] == [200] * 4 + [400] * 9
+    assert [answer["status"] for answer in answers] == [200] * 3 + [400] * 9
     assert "from 1 to 100 for all its answers together" in read_error(answers[-1])
     other = gateway_of_two.send_requests(build_request({"model": "org/code", "max_tokens": 5}, key=key))[0]
     assert other["status"] == 403 and "/v1/models lists those" in read_error(other)
     assert gateway_of_two.fetch_statuses(build_request({"input": "x"}, key=key, path="/v1/embeddings")) == [200]
+
+
+#: The fields that each server reads at a path, and one that some pass over there, so that it limits nothing.
+LENGTH_FIELDS = [
+    ("/v1/chat/completions", "max_tokens", "max_output_tokens"),
+    ("/v1/chat/completions", "max_tokens", "max_completion_tokens"),
+    ("/v1/completions", "max_tokens", "n_predict"),
+    ("/v1/messages", "max_tokens", "n_predict"),
+    ("/v1/responses", "max_output_tokens", "max_tokens"),
+    ("/completion", "n_predict", "max_output_tokens"),
+    ("/infill", "n_predict", "max_completion_tokens"),
+]
+
+
+def test_a_length_that_a_server_passes_over_is_none(gateway_of_two: Gateway) -> None:
+    asked = [(path, field) for path, *fields in LENGTH_FIELDS for field in fields]
+    requests = [build_request({field: 5}, key=KEYS["short"], path=path) for path, field in asked]
+    assert gateway_of_two.fetch_statuses(*requests) == [200, 400] * len(LENGTH_FIELDS)
+
+
+def test_a_request_has_a_number_of_answers(gateway_of_two: Gateway) -> None:
+    """Each prompt of a list has an answer of its own; a list with a number in it is one prompt."""
+    numbers = [
+        *({"prompt": ["a"] * 8}, {"prompt": [1] * 99}, {"prompt": ["a", 1] * 9}, {"prompt": [[1, 2]] * 4, "n": 2}),
+        *(
+            {"prompt": ["a"] * 9},
+            {"prompt": [[1]] * 5, "n": 2},
+            {"n_cmpl": 9},
+            {"n": "2"},
+            {"prompt": [{"a": [1]}] * 9},
+        ),
+    ]
+    for path in ("/v1/completions", "/completion"):
+        answers = gateway_of_two.send_requests(*[build_request(one, path=path) for one in numbers])
+        assert [answer["status"] for answer in answers] == [200] * 4 + [400] * 5
+        assert "The request asks for more than 8 answers" in read_error(answers[-1])
+    many = build_request({"max_tokens": 30, "prompt": ["a"] * 4}, key=KEYS["short"], path="/v1/completions")
+    assert gateway_of_two.fetch_statuses(many) == [400]
+    assert gateway_of_two.fetch_statuses(build_request({"input": ["x"] * 99}, path="/v1/embeddings")) == [200]
 
 
 # Servers

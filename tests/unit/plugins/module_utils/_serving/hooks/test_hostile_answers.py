@@ -113,7 +113,7 @@ def try_hooks(url: str, folder: str) -> None:
         lambda: server_http.wait_until_idle(url, 0.05),
         lambda: server_http.wait_until_idle(url, 0.05, models=("a",)),
         lambda: slot_files.save_slots(
-            slot_files.Server(url, None, 0.5), folder, 1 << 30, (1024, 64), lambda text: None
+            slot_files.Server(url, None, 0.5), folder, 1 << 30, (1024, 64), None, lambda text: None
         ),
         lambda: trial.run_trial_of_task(url, None, question=question),
         lambda: trial.run_trial_of_task(url, None, task="embedding", question=question),

@@ -15,6 +15,8 @@ class Faults:
 
     #: Attributes that are accepted and shown as pending, and that the boot drops silently.
     accept_and_drop: tuple[str, ...] = ()
+    #: Attributes that are accepted and never shown as pending.
+    accept_and_drop_at_once: tuple[str, ...] = ()
     #: Attributes that the boot refuses: the messages say `Success` first, and name these after it.
     refused_at_boot: tuple[str, ...] = ()
     #: Pending values that another client has left.
@@ -55,3 +57,15 @@ class Faults:
     redirect_to: str = ""
     #: Connections are accepted, and no request is answered.
     silent: bool = False
+    #: A PATCH of settings is answered by 202, and done after so many questions about it.
+    task_polls: int = 0
+    #: Where the answer names its task: `location` (a monitor), `task` (the task itself), `body`, or `nowhere`.
+    task_named_in: str = "location"
+    #: Each task ends in an exception with this reason.
+    task_fails: str = ""
+    #: A PATCH of settings is answered by 200, with this reason why none of them was taken.
+    refused_in_success: str = ""
+    #: The job that applies settings at a boot fails with this reason. Only for a personality that has jobs.
+    job_fails: str = ""
+    #: A value that was made pending stays so: a later PATCH of it is answered by success and ignored.
+    pending_stays: bool = False

@@ -13,6 +13,7 @@ from ..errors import VepycError
 from .accounts import Accounts
 from .errors import RefusedRequest, build_message
 from .host import RESTARTING_RESETS, SWITCHING_OFF_RESETS, Host
+from .tasks import MONITORS, TASKS, Tasks
 from .tree import PUBLIC_PATHS, ROOT, SESSIONS, Tree
 
 _METADATA = """\
@@ -45,6 +46,7 @@ class Requests:
         self.host = host
         self.accounts = accounts
         self.tree = Tree(host, accounts)
+        self.tasks = Tasks(host.faults)
 
     def answer_request(self, method: str, path: str, headers: Headers, body: Any) -> tuple[Answer, str]:
         """Return the reply, and how the client was authenticated. A reset happens outside of the lock."""
@@ -111,6 +113,12 @@ class Requests:
     def _answer_get(self, path: str) -> Answer:
         if path == f"{ROOT}/$metadata":
             return Answer(200, text=_METADATA, headers={"Allow": "GET, HEAD"})
+        nameless = self.host.faults.task_named_in == "nowhere" and path == self.tree.pending
+        if nameless or path.startswith((f"{TASKS}/", f"{MONITORS}/")):
+            self.tasks.note_question()
+        if task := self.tasks.find_task(path):
+            open_monitor = task.is_open and path.startswith(MONITORS)
+            return Answer(202 if open_monitor else 200, task.build_document(), {"Retry-After": "2"})
         document = self.tree.find_resource(path)
         if document is None:
             raise RefusedRequest(404, "ResourceMissingAtURI", path)
@@ -127,11 +135,25 @@ class Requests:
             raise RefusedRequest(400, "PropertyUnknown", unknown[0])
         if not isinstance(body.get("Attributes"), dict):
             raise RefusedRequest(400, "PropertyMissing", "Attributes")
+        if host.faults.refused_in_success:
+            return Answer(
+                200, {"@Message.ExtendedInfo": [build_message("GeneralError", text=host.faults.refused_in_success)]}
+            )
+        if host.faults.task_polls:
+            return self._answer_by_task(body)
+        if host.faults.pending_stays and bios.pending:
+            return Answer(200, {"@Message.ExtendedInfo": [build_message("Success")]})
         job = bios.store_pending(body["Attributes"], (body.get("@Redfish.SettingsApplyTime") or {}).get("ApplyTime"))
         if job:
             return Answer(202, None, {"Location": f"{ROOT}/TaskService/Tasks/{job.id}"})
         document = {"@Message.ExtendedInfo": [build_message("Success")]}
         return Answer(data["patch_status"], None if data["patch_status"] == 204 else document)
+
+    def _answer_by_task(self, body: Any) -> Answer:
+        task, place = self.tasks.begin_task(lambda: self.host.bios.store_pending(body["Attributes"], None)), ""
+        place = {"location": MONITORS, "task": TASKS}.get(self.host.faults.task_named_in, "")
+        document = task.build_document() if self.host.faults.task_named_in == "body" else None
+        return Answer(202, document, {"Location": f"{place}/{task.id}"} if place else {})
 
     def _require_etag(self, if_match: str | None) -> None:
         """Raise RefusedRequest if If-Match is not the pending object's ETag, or is missing where required."""

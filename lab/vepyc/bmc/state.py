@@ -26,6 +26,7 @@ class Job:
     state: str = "Scheduled"
     percent: int = 0
     names: tuple[str, ...] = ()
+    message: str = ""
 
 
 class Bios:
@@ -92,7 +93,9 @@ class Bios:
             raise RefusedRequest(400, "IDRAC.2.8.SYS011")
         if self.personality["conflict"] == "refuse":
             self._refuse_locked(values)
-        self.pending.update(values)
+        self.pending.update(
+            {name: value for name, value in values.items() if name not in self.faults.accept_and_drop_at_once}
+        )
         for name in [name for name, value in self.pending.items() if value == self.active[name]]:
             del self.pending[name]
         self._boots_left = 2 if self.faults.two_boots else 1
@@ -144,7 +147,10 @@ class Bios:
         job = self.scheduled_job
         if job or (self.pending and not self.personality["jobs"]):
             self._boots_left -= 1
-            if self._boots_left <= 0:
+            if self._boots_left <= 0 and job and self.faults.job_fails:
+                job.state, job.percent, job.message = "Failed", 100, self.faults.job_fails
+                self.pending.clear()
+            elif self._boots_left <= 0:
                 self._apply_pending()
                 if job:
                     job.state, job.percent = "Completed", 100

@@ -203,7 +203,12 @@ class Tree:
             document = _build_resource(
                 path, "DellJob.v1_5_0.DellJob", "Configure: BIOS.Setup.1-1", JobType="BIOSConfiguration"
             )
-            return {**document, "JobState": job.state, "PercentComplete": job.percent, "Message": f"Job {job.state}."}
+            return {
+                **document,
+                "JobState": job.state,
+                "PercentComplete": job.percent,
+                "Message": job.message or f"Job {job.state}.",
+            }
         state = "Completed" if job.state == "Completed" else "Starting"
         return _build_resource(path, "Task.v1_7_1.Task", "Task", TaskState=state, TaskStatus="OK")
 

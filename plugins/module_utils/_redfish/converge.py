@@ -14,7 +14,10 @@ from .attributes.locks import find_lock_under_future_values
 from .attributes.redaction import redact_secret_values
 from .attributes.resolve import MissingOption, Target, resolve_targets_and_missing_options
 from .boot_phases import BootPhases, plan_targets_by_boot, refuse_blocked_attributes
+from .clearing import clear_pending_settings_and_jobs
+from .jobs import fetch_failure_of_job
 from .machine import read_machine_settings_and_jobs
+from .sending import LockedUntilBoot, NothingPending, StillPending
 from .settings_table import (
     WAITS,
     WRONG,
@@ -23,7 +26,7 @@ from .settings_table import (
     rows_to_module_result,
     value_dropped_at_boot_reason,
 )
-from .staging import LockedUntilBoot, clear_pending_settings_and_jobs, send_and_read_back_settings
+from .staging import send_and_read_back_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +80,8 @@ def apply_bios_request(
         )
     )
     plan = _plan_boots_of_request(registry, machine, targets, request)
+    if any(originals.last_sent_values.get(name) == target.value for name, target in plan.first_boot.items()):
+        machine.failure_of_last_job = fetch_failure_of_job(client, originals.last_job_path)
     before = build_rows(targets, absent, machine, plan, originals.last_sent_values)
     if plan.blocked:
         refuse_blocked_attributes(plan.blocked, **rows_to_module_result(before))
@@ -210,7 +215,7 @@ def _save_originals_and_send_values(
     later = _names_unlocked_by_request(registry, machine, values)
     originals.save_originals_and_values_to_send(machine, registry, values)
     try:
-        return send_and_read_back_settings(machine, values, later)[0]
+        return _send_and_remember(machine, values, later, originals)
     except LockedUntilBoot:
         originals.remove_stored_sent_values(later)
         first = {name: value for name, value in values.items() if name not in later}
@@ -219,14 +224,21 @@ def _save_originals_and_send_values(
         )
         for name in later:
             plan.second_boot[name] = plan.first_boot.pop(name)
-        try:
-            return send_and_read_back_settings(machine, first, set())[0]
-        except Exception:
-            originals.remove_stored_sent_values(first)
-            raise
-    except Exception:
+        return _send_and_remember(machine, first, set(), originals)
+
+
+def _send_and_remember(machine: Machine, values: Mapping[str, Value], later: set[str], originals: Originals) -> Machine:
+    """Send values and read them back; a value stays stored as sent unless the BMC has shown that it is not pending."""
+    try:
+        machine_after, job_path = send_and_read_back_settings(machine, values, later)
+    except NothingPending:
         originals.remove_stored_sent_values(values)
         raise
+    except StillPending as error:
+        originals.remove_stored_sent_values(values.keys() - error.names)
+        raise
+    originals.store_job_path(job_path)
+    return machine_after
 
 
 def _names_unlocked_by_request(registry: Registry, machine: Machine, values: Mapping[str, Value]) -> set[str]:
@@ -278,5 +290,5 @@ def _build_module_result(
         "jobs": machine.job_summaries,
         "machine": machine.summary,
         "diff": diff,
-        "remarks": list(dict.fromkeys([*remarks, *plan.remarks])),
+        "remarks": list(dict.fromkeys([*remarks, *plan.remarks, *machine.remarks])),
     }

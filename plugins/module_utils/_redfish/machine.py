@@ -14,6 +14,7 @@ from .attributes.catalogue import detect_vendor
 from .attributes.registry import Registry
 from .connection.client import SERVICE_ROOT
 from .connection.responses import BmcError, Message, parse_messages
+from .jobs import OPEN_JOB_STATES, Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,19 +31,6 @@ PENDING_NAMES = ("Settings", "Pending", "SD")
 HPE_SELF_TEST_STATES = ("InPost", "InPostDiscoveryComplete")
 #: Standard states of the boot in which no self-test runs.
 BOOTED_STATES = ("None", "OSBootStarted", "OSRunning", "OEM")
-#: States of a job of Dell that waits, and of a job that waits or runs.
-WAITING_JOB_STATES = ("New", "Downloading", "Downloaded", "Scheduling", "Scheduled", "ReadyForExecution", "Waiting")
-OPEN_JOB_STATES = (*WAITING_JOB_STATES, "Running")
-
-
-class Job:
-    """A job that applies BIOS settings at the next boot."""
-
-    def __init__(self, path: str, resource: Mapping[str, Any]) -> None:
-        self.path = path
-        self.id = str(resource.get("Id") or path.rstrip("/").rsplit("/", 1)[-1])
-        self.state = str(resource.get("JobState") or resource.get("TaskState") or "unknown")
-        self.kind = str(resource.get("JobType") or resource.get("Name") or "")
 
 
 class Machine:
@@ -66,6 +54,10 @@ class Machine:
         self.apply_times: list[str] = []
         self.jobs: list[Job] = []
         self.jobs_path: str | None = None
+        #: Why the job that was to apply the settings of an earlier run failed; "" where none failed.
+        self.failure_of_last_job = ""
+        #: Sentences on what the BMC says, for the people who run this.
+        self.remarks: list[str] = []
         self.manager: str | None = None
 
     @property

@@ -12,7 +12,8 @@ from __future__ import annotations
 import time
 
 from .._errors import BadRequest
-from .connection.responses import BmcError
+from .connection.responses import BmcError, join_error_messages
+from .connection.tasks import FAILED, follow_task
 from .machine import find_system_by_id_or_only_server
 
 TYPE_CHECKING = False
@@ -64,6 +65,10 @@ def reset_server(
         answer = client.send_request("POST", str(action["target"]), {"ResetType": kind})
         if not answer.is_success:
             raise BmcError(f"The BMC {name} refuses the reset {kind}: {answer.status_and_error_messages()}")
+        task = follow_task(client, answer)
+        if task is not None and task.outcome == FAILED:
+            messages = join_error_messages(task.messages, client.access.password)
+            raise BmcError(f"The BMC {name} did not do the reset {kind}: its task is {task.state} ('{messages}').")
     return {"changed": True, "sent": sent, "power": power}
 
 

@@ -96,7 +96,7 @@ class RedfishClient:
     ) -> None:
         self.access = access
         self._open_url = open_url
-        self._sleep = sleep
+        self.sleep = sleep
         self._context = (
             pinned_certificate.make_pinned_tls_context(access.certificate_sha256) if access.certificate_sha256 else None
         )
@@ -168,7 +168,7 @@ class RedfishClient:
             seconds = response.retry_after_seconds() or pause
             if pause is None or seconds is None or waited + seconds > self.access.patience:
                 break
-            self._sleep(seconds)
+            self.sleep(seconds)
             waited += seconds
         raise BmcBusy(
             f"The BMC {self.access.bmc_name} is busy{response.quote_error_messages()}: it did not take {method} "

@@ -115,11 +115,7 @@ class Response:
 
     def error_messages(self) -> str:
         """Return the texts of all messages except successes, without the password, cut at MAX_MESSAGE_LENGTH."""
-        texts = [message.text or message.id for message in self.messages if not message.is_success]
-        text = " ".join(" ".join(texts).split())
-        if self._secret:
-            text = text.replace(self._secret, "***")
-        return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}..."
+        return join_error_messages(self.messages, self._secret)
 
     def status_and_error_messages(self) -> str:
         """Return status and error messages as the end of a sentence, with a full stop."""
@@ -134,6 +130,15 @@ def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:
     for entry in entries:
         if isinstance(entry, dict):
             yield Message(entry)
+
+
+def join_error_messages(messages: Iterable[Message], secret: str = "") -> str:
+    """Return the texts of all messages except successes, without the secret, cut at MAX_MESSAGE_LENGTH."""
+    texts = [message.text or message.id for message in messages if not message.is_success]
+    text = " ".join(" ".join(texts).split())
+    if secret:
+        text = text.replace(secret, "***")
+    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}..."
 
 
 def bmc_connection_error_message(bmc_name: str, error: Exception, timeout: float) -> str:

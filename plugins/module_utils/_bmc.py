@@ -14,12 +14,12 @@ from ansible.module_utils.urls import Request
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
 from ._notation.option_values import refuse_impossible_values
-from ._redfish.connection.client import BmcAccess, RedfishClient
+from ._redfish.connection.client import BASIC, SESSION, BmcAccess, RedfishClient
 from ._redfish.connection.responses import BmcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
 #: The options of every such module; documented in the fragment sovereign.epyc.bmc.
@@ -32,6 +32,7 @@ CONNECTION_OPTIONS = dict(
     validate_certs=dict(type="bool", default=True),
     timeout=dict(type="int", default=30),
     patience=dict(type="int", default=60),
+    auth=dict(type="str", choices=[SESSION, BASIC], default=SESSION),
     system=dict(type="str"),
 )
 
@@ -46,7 +47,7 @@ def run_bmc_module(
         mutually_exclusive=[("ca_path", "fingerprint")],
         **rules,
     )
-    params = module.params
+    params, client = module.params, None
     if not params["validate_certs"] and not params["fingerprint"]:
         module.warn("The certificate of the BMC is not verified. Whoever answers in its place gets the password.")
     try:
@@ -60,14 +61,21 @@ def run_bmc_module(
             params["validate_certs"],
             params["timeout"],
             params["patience"],
+            params["auth"],
         )
-        with RedfishClient(access, open_url) as client:
+        client = RedfishClient(access, open_url)
+        with client:
             result = action(params, client, module.check_mode)
     except TuningError as error:
+        _warn_of_remarks(module, client.remarks if client else ())
         module.fail_json(msg=str(error), **error.details)
-    for remark in result.get("remarks", ()):
-        module.warn(remark)
+    _warn_of_remarks(module, [*result.get("remarks", ()), *client.remarks])
     module.exit_json(**add_text_to_diff(result, {}))
+
+
+def _warn_of_remarks(module: AnsibleModule, remarks: Iterable[str]) -> None:
+    for remark in remarks:
+        module.warn(remark)
 
 
 def open_url(method: str, url: str, **more: Any) -> Any:

@@ -69,3 +69,13 @@ class Faults:
     job_fails: str = ""
     #: A value that was made pending stays so: a later PATCH of it is answered by success and ignored.
     pending_stays: bool = False
+    #: The scheme and authority that the BMC puts before each of its paths, as `https://172.17.21.120`.
+    calls_itself: str = ""
+    #: Where the answer to a login names its session: `location`, `body`, `id` (of the body) or `nowhere`.
+    session_named_in: str = "location"
+    #: The status with which the end of a session is refused; 0 if it is not.
+    session_end_status: int = 0
+    #: The status with which every login is refused, because the BMC has no sessions; 0 if it has.
+    no_session_service: int = 0
+    #: A login is redirected to the same path with a slash at its end.
+    login_wants_slash: bool = False

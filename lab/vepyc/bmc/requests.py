@@ -50,6 +50,8 @@ class Requests:
 
     def answer_request(self, method: str, path: str, headers: Headers, body: Any) -> tuple[Answer, str]:
         """Return the reply, and how the client was authenticated. A reset happens outside of the lock."""
+        if self.host.faults.login_wants_slash and (method, path) == ("POST", SESSIONS):
+            return Answer(301, headers={"Location": f"{SESSIONS}/"}), ""
         path, auth = path.rstrip("/"), ""
         if method == "GET" and (elsewhere := self.host.faults.redirect_to):
             return Answer(302, headers={"Location": elsewhere + path}), auth
@@ -176,11 +178,7 @@ class Requests:
             for name in ("UserName", "Password"):
                 if not isinstance(body.get(name), str):
                     raise RefusedRequest(400, "PropertyMissing", name)
-            session = self.accounts.open_session(body["UserName"], body["Password"])
-            session_path = f"{SESSIONS}/{session.id}"
-            return Answer(
-                201, tree.find_resource(session_path), {"Location": session_path, "X-Auth-Token": session.token}
-            )
+            return self._answer_login(body)
         if path == f"{tree.bios}/Actions/Bios.ResetBios":
             bios.defaults_pending = True
             return Answer(204)
@@ -197,9 +195,22 @@ class Requests:
             return Answer(200, None, {"Location": f"{tree.jobs}/{job.id}"})
         raise self._unknown_resource_or_method(path)
 
+    def _answer_login(self, body: Any) -> Answer:
+        if status := self.host.faults.no_session_service:
+            raise RefusedRequest(status, "NoValidSession" if status == 401 else "ResourceMissingAtURI", SESSIONS)
+        session = self.accounts.open_session(body["UserName"], body["Password"])
+        path, place = f"{SESSIONS}/{session.id}", self.host.faults.session_named_in
+        document = self.tree.find_resource(path) or {}
+        shown = {"location": [*document], "body": ["@odata.id"], "id": ["Id"]}.get(place, [])
+        document = {key: value for key, value in document.items() if key in shown}
+        location = {"Location": path} if place == "location" else {}
+        return Answer(201, document, {**location, "X-Auth-Token": session.token})
+
     def _answer_delete(self, path: str) -> Answer:
         folder, _, name = path.rpartition("/")
         if folder == SESSIONS and name in self.accounts.sessions:
+            if status := self.host.faults.session_end_status:
+                raise RefusedRequest(status, "GeneralError")
             del self.accounts.sessions[name]
             return Answer(204)
         if folder == self.tree.jobs and name in self.host.bios.jobs:

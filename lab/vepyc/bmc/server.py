@@ -107,6 +107,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_answer(self, answer: Answer) -> None:
         data = answer.text.encode() or (b"" if answer.document is None else json.dumps(answer.document).encode())
+        if itself := self.server.host.faults.calls_itself:
+            data = data.replace(b'"/redfish', f'"{itself}/redfish'.encode())
+            answer.headers.update(
+                {"Location": itself + answer.headers["Location"]} if "Location" in answer.headers else {}
+            )
         self.send_response(answer.status)
         self.send_header("OData-Version", "4.0")
         self.send_header("Cache-Control", "no-cache")

@@ -29,9 +29,10 @@ class Runs:
         self.bmc = bmc
         self.file = folder / "originals.json"
         self.slept: list[float] = []
+        self.rules: dict[str, Any] = {}
 
     def client(self, **more: Any) -> RedfishClient:
-        access = {"ca_path": str(self.bmc.ca), "timeout": 10, **more}
+        access = {"ca_path": str(self.bmc.ca), "timeout": 10, **self.rules, **more}
         password = access.pop("password", self.bmc.password)
         return RedfishClient(BmcAccess(self.bmc.url, self.bmc.user, password, **access), open_url, self.slept.append)
 

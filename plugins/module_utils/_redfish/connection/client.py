@@ -11,17 +11,18 @@ Source: DMTF DSP0266 (the Redfish specification), sections on sessions, ETags an
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 import time
 import urllib.error
 import zlib
-from contextlib import suppress
 from http.client import HTTPException
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from ..._io.foreign_json import parse_json
 from . import pinned_certificate
+from .addresses import bmc_address_to_https_url, redirection_to_path, uri_to_path
 from .responses import BmcBusy, BmcError, RequestRefused, Response, bmc_connection_error_message
 
 TYPE_CHECKING = False
@@ -34,6 +35,10 @@ SESSIONS_PATH = f"{SERVICE_ROOT}/SessionService/Sessions"
 #: Seconds to wait after each response of a busy BMC; after the last pause the request is sent a last time.
 BUSY_PAUSES = (1, 2, 4, 8, 15, 30)
 BUSY_STATUSES = (429, 503)
+#: How a request proves who sends it: by the token of a session, or by the password in each request.
+SESSION, BASIC = "session", "basic"
+#: Statuses that say that a session has ended: it is ended now, or its token is not known any more.
+SESSION_ENDED_STATUSES = (200, 202, 204, 401)
 #: The largest response, which is a registry of BIOS attributes, in bytes.
 MAX_RESPONSE_BYTES = 64 << 20
 #: The first bytes of a body in the gzip format, and the argument by which zlib reads this format.
@@ -55,6 +60,7 @@ class BmcAccess:
         validate_certs: bool = True,
         timeout: float = 30,
         patience: float = 60,
+        auth: str = SESSION,
     ) -> None:
         self.base_url = bmc_address_to_https_url(address)
         self.username = username
@@ -64,28 +70,11 @@ class BmcAccess:
         self.validate_certs = validate_certs
         self.timeout = timeout
         self.patience = patience
+        self.auth = auth
 
     @property
     def bmc_name(self) -> str:
         return urlsplit(self.base_url).netloc
-
-
-def bmc_address_to_https_url(address: str) -> str:
-    """Return scheme, host and port of a BMC as a URL. Only HTTPS is accepted, because the password is sent there."""
-    text = address if "://" in address else f"https://{address}"
-    shown = address
-    try:
-        parts = urlsplit(text)
-        shown = parts.hostname or address
-        is_valid = parts.scheme == "https" and parts.hostname and not parts.path.strip("/") and not parts.query
-        # The property port raises ValueError for a port that is no number.
-        if is_valid and "@" not in parts.netloc and parts.port != 0:
-            return f"https://{parts.netloc}"
-    except ValueError:
-        pass
-    raise BmcError(
-        f"bmc: '{shown}' is no BMC; say a name such as bmc7.example.com, or a URL that begins with https://."
-    )
 
 
 class RedfishClient:
@@ -102,37 +91,78 @@ class RedfishClient:
         )
         self._token: str | None = None
         self._session: str | None = None
+        #: Sentences on what could not be done, and yet fails no run.
+        self.remarks: list[str] = []
+        self._password_is_refused = False
 
     def __enter__(self) -> RedfishClient:
-        """Start the session."""
+        """Start the session. A BMC without sessions gets the password with each request instead."""
+        if self.access.auth == BASIC:
+            return self
         body = {"UserName": self.access.username, "Password": self.access.password}
         response = self._send_until_not_busy("POST", SESSIONS_PATH, body, {})
-        if response.status in (401, 403) and not response.messages_contain_any(*NO_SESSION_WORDS):
-            raise BmcError(
-                f"The BMC {self.access.bmc_name} refuses the user or the password{response.quote_error_messages()}. "
-                "The request was not repeated, because BMCs lock accounts. Check the username and the password, or "
-                "wait until a locked account is free. Nothing was changed."
-            )
+        name = self.access.bmc_name
         if response.messages_contain_any(*NO_SESSION_WORDS):
             raise BmcError(
-                f"The BMC {self.access.bmc_name} has no free session. Old sessions end by themselves, on most BMCs "
+                f"The BMC {name} has no free session. Old sessions end by themselves, on most BMCs "
                 "after 20 to 30 minutes; run again then, or end them in its web interface. Nothing was changed."
             )
+        if response.status in (401, 403):
+            raise self._refused_password_error(response)
         self._token = response.headers.get("x-auth-token")
+        if response.status in (404, 405, 501):
+            raise BmcError(
+                f"The BMC {name} has no service of sessions, or it is off: {response.status_and_error_messages()} Say "
+                "auth: basic, which sends the password with each request. Nothing was changed."
+            )
         if response.status not in (200, 201, 204) or not self._token:
             raise BmcError(
-                f"The BMC {self.access.bmc_name} gives no session: {response.status_and_error_messages()} "
-                "Nothing was changed."
+                f"The BMC {name} gives no session: {response.status_and_error_messages()} Nothing was changed."
             )
-        self._session = response.headers.get("location") or response.body.get("@odata.id")
+        session_id = str(response.body.get("Id") or "")
+        self._session = (
+            response.headers.get("location")
+            or str(response.body.get("@odata.id") or "")
+            or (f"{SESSIONS_PATH}/{session_id}" if session_id else None)
+        )
         return self
 
+    def _refused_password_error(self, response: Response) -> BmcError:
+        self._password_is_refused = True
+        hint = " A BMC without sessions answers so too: it needs auth: basic." if self.access.auth == SESSION else ""
+        return BmcError(
+            f"The BMC {self.access.bmc_name} refuses the user or the password{response.quote_error_messages()}. The "
+            "request was not repeated, because BMCs lock accounts. Check the username and the password, or wait until "
+            f"a locked account is free.{hint} Nothing was changed."
+        )
+
     def __exit__(self, *dummy: object) -> None:
-        """End the session. A failure to end the session is ignored, so that it hides no earlier error."""
-        if self._session:
-            with suppress(BmcError):
-                self._send_following_redirects("DELETE", self._session, None, {})
+        """End the session. A failure to end the session is a remark, so that it hides no earlier error."""
+        if self._token:
+            try:
+                reason = self._end_session()
+            except BmcError as error:
+                reason = str(error)
+            if reason:
+                self.remarks.append(
+                    f"The session at the BMC {self.access.bmc_name} could not be ended: {reason} It ends by itself, on "
+                    "most BMCs after 20 to 30 minutes. A BMC has few sessions."
+                )
         self._token = self._session = None
+
+    def _end_session(self) -> str:
+        """End the session, and return the reason why it could not be ended; "" where it has ended."""
+        path = self._session or self._find_only_session()
+        if path is None:
+            return "the BMC did not name it, and has others."
+        response = self._send_until_not_busy("DELETE", path, None, {})
+        return "" if response.status in SESSION_ENDED_STATUSES else response.status_and_error_messages()
+
+    def _find_only_session(self) -> str | None:
+        """Return the path of the only session of the BMC, which has to be this one; None where there are others."""
+        members = self.fetch_resource_body(SESSIONS_PATH).get("Members")
+        paths = [member.get("@odata.id") for member in members or () if isinstance(member, dict)]
+        return str(paths[0]) if len(paths) == 1 else None
 
     def fetch_resource_body(self, path: str) -> dict[str, Any]:
         """Return the body of a resource; raises RequestRefused for any status but 200."""
@@ -152,6 +182,8 @@ class RedfishClient:
     def send_request(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Response:
         """Send a request until the BMC is not busy, and return the response with any status but 401."""
         response = self._send_until_not_busy(method, path, body, headers or {})
+        if response.status == 401 and self.access.auth == BASIC:
+            raise self._refused_password_error(response)
         if response.status == 401:
             raise BmcError(
                 f"The BMC {self.access.bmc_name} ended the session in the middle of the run. Somebody else may have "
@@ -177,27 +209,34 @@ class RedfishClient:
         )
 
     def _send_following_redirects(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Response:
-        url = urljoin(f"{self.access.base_url}/", path)
+        name = self.access.bmc_name
+        target = uri_to_path(name, path)
         for dummy in range(3):
-            response = self._send_once_without_redirects(method, url, body, headers)
+            response = self._send_once_without_redirects(method, target, body, headers)
             if response.status not in (301, 302, 303, 307, 308):
                 return response
-            url = urljoin(url, response.headers.get("location", ""))
-            if urlsplit(url)[:2] != urlsplit(self.access.base_url)[:2]:
+            location = response.headers.get("location", "")
+            next_target = redirection_to_path(self.access.base_url, target, location)
+            if next_target is None:
                 raise BmcError(
-                    f"The BMC {self.access.bmc_name} sends the request to another place, {urlsplit(url).scheme}://"
-                    f"{urlsplit(url).netloc}. That was refused, because the password would go there."
+                    f"The BMC {name} sends the request to another place, {location}. That was refused, because the "
+                    "password would go there."
                 )
-            if method not in ("GET", "HEAD") and response.status not in (307, 308):
+            is_same_path = response.status in (301, 302) and next_target.rstrip("/") == target.rstrip("/")
+            if method not in ("GET", "HEAD") and response.status not in (307, 308) and not is_same_path:
                 break
-        raise BmcError(f"The BMC {self.access.bmc_name} answers {method} {path} with a redirection that leads nowhere.")
+            target = next_target
+        raise BmcError(f"The BMC {name} answers {method} {path} with a redirection that leads nowhere.")
 
-    def _send_once_without_redirects(self, method: str, url: str, body: Any, headers: dict[str, str]) -> Response:
-        if urlsplit(url)[:2] != urlsplit(self.access.base_url)[:2]:
-            raise BmcError(f"The BMC {self.access.bmc_name} names a resource at another place, {urlsplit(url).netloc}.")
+    def _send_once_without_redirects(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Response:
+        if self._password_is_refused:
+            raise BmcError(f"The BMC {self.access.bmc_name} has refused the password, so it gets no other request.")
         request_headers = {"Accept": "application/json", "OData-Version": "4.0", **headers}
         if self._token:
             request_headers["X-Auth-Token"] = self._token
+        if self.access.auth == BASIC:
+            user_and_password = f"{self.access.username}:{self.access.password}".encode()
+            request_headers["Authorization"] = f"Basic {base64.b64encode(user_and_password).decode()}"
         data = None
         if body is not None:
             request_headers["Content-Type"] = "application/json"
@@ -205,7 +244,7 @@ class RedfishClient:
         try:
             with self._open_url(
                 method,
-                url,
+                f"{self.access.base_url}{path}",
                 data=data,
                 headers=request_headers,
                 timeout=self.access.timeout,

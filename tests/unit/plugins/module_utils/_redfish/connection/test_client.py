@@ -9,11 +9,16 @@ import json
 import socket
 import ssl
 import urllib.error
+from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection import client, pinned_certificate
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection import (
+    addresses,
+    client,
+    pinned_certificate,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import (
     MAX_MESSAGE_LENGTH,
     BmcBusy,
@@ -70,7 +75,7 @@ def test_no_session_left_is_said_and_not_waited_for(bmc: Bmc, status: int) -> No
 
 def test_a_service_without_sessions_is_told(bmc: Bmc) -> None:
     bmc.answers[SESSIONS] = [(404, b"<html>", {})]
-    with pytest.raises(BmcError, match="gives no session: status 404"), bmc.client():
+    with pytest.raises(BmcError, match=r"has no service of sessions.*status 404.*auth: basic"), bmc.client():
         pass
 
 
@@ -128,9 +133,25 @@ def test_redirections_lead_somewhere(bmc: Bmc) -> None:
             session.send_request("PATCH", "/x", {})
 
 
-def test_a_resource_at_another_place_is_not_asked_for(bmc: Bmc) -> None:
-    with bmc.client() as session, pytest.raises(BmcError, match=r"another place, other\.example\.com"):
-        session.fetch_resource_body("https://other.example.com/redfish/v1")
+@pytest.mark.parametrize("uri", ["https://other.example.com{}", "//other{}", "HTTPS://BMC.example.com:443{}", "{}#x"])
+def test_of_the_uri_of_a_resource_only_the_path_is_used(bmc: Bmc, uri: str) -> None:
+    urls: list[str] = []
+
+    def send(method: str, url: str, **more: Any) -> Any:
+        urls.append(url)
+        return bmc(method, url, **more)
+
+    with RedfishClient(BmcAccess("bmc.example.com", "ops", PASSWORD), send) as session:
+        assert session.fetch_resource_body(uri.format(SYSTEMS[1]))["Members"]
+        with pytest.raises(BmcError, match="is no URI"):
+            session.fetch_resource_body("https://[::1")
+    assert {url.partition("/redfish")[0] for url in urls} == {"https://bmc.example.com"}
+
+
+def test_a_path_may_have_any_characters(bmc: Bmc) -> None:
+    assert addresses.uri_to_path("b", "redfish/v1/a b\u00e9?$expand=*($levels=1)") == (
+        "/redfish/v1/a%20b%C3%A9?$expand=*($levels=1)"
+    )
 
 
 def test_what_is_compressed_is_read(bmc: Bmc) -> None:
@@ -176,7 +197,7 @@ def test_why_a_bmc_cannot_be_reached(cause: Exception, words: str) -> None:
     def send(*dummy: object, **more: object) -> None:
         raise urllib.error.URLError(cause)
 
-    with pytest.raises(BmcError, match=words), client.RedfishClient(BmcAccess("b", "u", "p"), send):
+    with pytest.raises(BmcError, match=words), RedfishClient(BmcAccess("b", "u", "p"), send):
         pass
 
 
@@ -189,7 +210,7 @@ def test_a_certificate_that_is_not_trusted_says_what_helps() -> None:
 
     with (
         pytest.raises(BmcError, match=r"self-signed certificate.*fingerprint"),
-        client.RedfishClient(BmcAccess("b", "u", "p"), send),
+        RedfishClient(BmcAccess("b", "u", "p"), send),
     ):
         pass
 
@@ -197,14 +218,14 @@ def test_a_certificate_that_is_not_trusted_says_what_helps() -> None:
 @pytest.mark.parametrize("address", ["http://bmc", "https://bmc/redfish/v1", "https://me:secret@bmc", "https://"])
 def test_an_address_that_is_none_is_refused_without_its_secret(address: str) -> None:
     with pytest.raises(BmcError, match="is no BMC") as failed:
-        client.bmc_address_to_https_url(address)
+        addresses.bmc_address_to_https_url(address)
     assert "secret" not in str(failed.value)
 
 
 def test_an_address_may_have_a_port() -> None:
     assert (
-        client.bmc_address_to_https_url("10.0.0.7:8443")
-        == client.bmc_address_to_https_url("https://10.0.0.7:8443/")
+        addresses.bmc_address_to_https_url("10.0.0.7:8443")
+        == addresses.bmc_address_to_https_url("https://10.0.0.7:8443/")
         == "https://10.0.0.7:8443"
     )
 

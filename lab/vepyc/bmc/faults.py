@@ -79,3 +79,7 @@ class Faults:
     no_session_service: int = 0
     #: A login is redirected to the same path with a slash at its end.
     login_wants_slash: bool = False
+    #: Further systems of the BMC, by the last part of their paths: what is other than at the server, or its `status`.
+    more_systems: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    #: What the server has other than it would have, such as its `Id`.
+    system_shows: Mapping[str, object] = field(default_factory=dict)

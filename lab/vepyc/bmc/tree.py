@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 from .accounts import Accounts
+from .errors import RefusedRequest
 from .host import Host
 
 ROOT = "/redfish/v1"
@@ -37,7 +39,7 @@ class Tree:
             "/redfish": lambda: {"v1": f"{ROOT}/"},
             ROOT: self._build_root,
             f"{ROOT}/odata": self._build_odata,
-            f"{ROOT}/Systems": lambda: _build_collection(f"{ROOT}/Systems", "ComputerSystem", [self.system]),
+            f"{ROOT}/Systems": lambda: _build_collection(f"{ROOT}/Systems", "ComputerSystem", self._system_paths),
             self.system: self._build_system,
             self.bios: self._build_bios,
             f"{ROOT}/Managers": lambda: _build_collection(f"{ROOT}/Managers", "Manager", [self.manager]),
@@ -66,8 +68,15 @@ class Tree:
     def _registry_file_path(self) -> str:
         return f"{ROOT}/Registries/{self.data['registry']['name']}"
 
+    @property
+    def _system_paths(self) -> list[str]:
+        return [*(f"{ROOT}/Systems/{name}" for name in self.host.faults.more_systems), self.system]
+
     def find_resource(self, path: str) -> Document | None:
         """Return the resource of this path, None if there is none."""
+        name = path.removeprefix(f"{ROOT}/Systems/").removesuffix("/Bios")
+        if name in self.host.faults.more_systems:
+            return self._build_further_system(path, name)
         if path in self._documents:
             return self._documents[path]()
         host, bios = self.host, self.host.bios
@@ -138,7 +147,18 @@ class Tree:
         if self.data.get("oem_post"):
             state = "InPost" if host.is_in_post else "FinishedPost" if host.on else "PowerOff"
             document["Oem"] = {self.data["oem_post"]: {"PostState": state}}
-        return document
+        return {**document, **host.faults.system_shows}
+
+    def _build_further_system(self, path: str, name: str) -> Document:
+        """Return another system, or its BIOS; both look like those of the server."""
+        if path.endswith("/Bios"):
+            return {**self._build_bios(), "@odata.id": path}
+        system = f"{ROOT}/Systems/{name}"
+        document = json.loads(json.dumps(self._build_system()).replace(self.system, system)) | {"Id": name}
+        document |= self.host.faults.more_systems[name]
+        if status := document.get("status"):
+            raise RefusedRequest(int(status), "GeneralError")
+        return {key: value for key, value in document.items() if value is not None}
 
     def _build_bios(self) -> Document:
         bios = self.host.bios

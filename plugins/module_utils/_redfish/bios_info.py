@@ -33,7 +33,7 @@ def read_result_of_bios_info_module(
     Without a registry, descriptions and claims are empty, and a remark has the reason.
     """
     machine = read_machine_settings_and_jobs(client, system_id)
-    remarks = []
+    remarks = [machine.doubt] if machine.doubt else []
     try:
         registry = machine.fetch_attribute_registry()
     except BmcError as error:

@@ -86,7 +86,8 @@ def apply_bios_request(
     if plan.blocked:
         refuse_blocked_attributes(plan.blocked, **rows_to_module_result(before))
     to_send, to_clear = _choose_values_to_send_and_clear(registry, machine, targets, plan, originals, request)
-    remarks = [*plan.remarks, *(missing.sentence for missing in absent)]
+    remarks = [machine.doubt] if machine.doubt else []
+    remarks += [*plan.remarks, *(missing.sentence for missing in absent)]
     remarks += [
         row["sentence"]
         for row in before
@@ -103,6 +104,8 @@ def apply_bios_request(
     changed = bool(to_clear or (to_send and not already_sent))
     if check:
         return _build_module_result(registry, machine, request, before, plan, remarks, diff if changed else {}, changed)
+    if (to_send or to_clear) and machine.doubt:
+        raise BadRequest(f"{machine.doubt} Nothing was changed.")
     if (to_send or to_clear) and machine.self_test_state:
         raise BadRequest(
             f"The server of the BMC {client.access.bmc_name} is in its self-test ({machine.self_test_state}), where "

@@ -15,6 +15,7 @@ from .attributes.registry import Registry
 from .connection.client import SERVICE_ROOT
 from .connection.responses import BmcError, Message, parse_messages
 from .jobs import OPEN_JOB_STATES, Job
+from .systems import System, find_nested_link_path, find_system_by_name_or_only_server, list_paths_of_members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,12 +37,16 @@ BOOTED_STATES = ("None", "OSBootStarted", "OSRunning", "OEM")
 class Machine:
     """The BIOS of a server at the time of the reading, and the resource to which new settings are sent."""
 
-    def __init__(self, client: RedfishClient, system: Mapping[str, Any], bios: Response, bios_path: str) -> None:
+    def __init__(self, client: RedfishClient, system: System, bios: Response) -> None:
         self.client = client
-        self.system = system
+        self.system = system.resource
+        self.system_path = system.path
+        #: A sentence on why this may not be the server; "" where it is sure.
+        self.doubt = system.doubt
+        bios_path = system.bios_path
         self.bios = bios
         self.bios_path = bios_path
-        self.vendor = detect_vendor(str(system.get("Manufacturer") or ""))
+        self.vendor = detect_vendor(str(self.system.get("Manufacturer") or ""))
         attributes = bios.body.get("Attributes")
         self.active: dict[str, Value] = dict(attributes) if isinstance(attributes, dict) else {}
         settings = bios.body.get("@Redfish.Settings")
@@ -65,7 +70,10 @@ class Machine:
         return self.client.access.bmc_name
 
     def read_machine_again(self) -> Machine:
-        return read_machine_settings_and_jobs(self.client, str(self.system.get("Id") or "") or None)
+        """Fetch everything of this very machine once more."""
+        system = System(self.system_path, self.client.fetch_resource_body(self.system_path))
+        system.doubt = self.doubt
+        return _read_machine(self.client, system)
 
     @property
     def model(self) -> str:
@@ -163,56 +171,21 @@ class Machine:
 
 def read_machine_settings_and_jobs(client: RedfishClient, system_id: str | None = None) -> Machine:
     """Fetch a system, its active and pending settings and its open jobs; this takes five to seven requests."""
-    system = find_system_by_id_or_only_server(client, system_id)
-    path = find_nested_link_path(system, "Bios")
+    return _read_machine(client, find_system_by_name_or_only_server(client, system_id))
+
+
+def _read_machine(client: RedfishClient, system: System) -> Machine:
+    path = system.bios_path
     bios = client.fetch_resource_if_present(path) if path else None
     if bios is None or not isinstance(bios.body.get("Attributes"), dict):
         raise BmcError(
             f"The BMC {client.access.bmc_name} does not show BIOS settings. OpenBMC without additions has none, and "
             "boards of AMI show them after the first start with their BMC up. Nothing was changed."
         )
-    machine = Machine(client, system, bios, path)
+    machine = Machine(client, system, bios)
     _read_pending_settings_into_machine(machine)
     _read_open_bios_jobs_of_dell(machine)
     return machine
-
-
-def list_paths_of_members(collection: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the members of a collection."""
-    members = collection.get("Members")
-    paths = (
-        [member.get("@odata.id") for member in members if isinstance(member, dict)] if isinstance(members, list) else []
-    )
-    return [str(member) for member in paths if member]
-
-
-def find_nested_link_path(resource: Mapping[str, Any], *keys: str) -> str:
-    """Return the path of a link under nested keys of a resource; "" where the resource has no such link."""
-    value: Any = resource
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return str(value.get("@odata.id") or "") if isinstance(value, dict) else ""
-
-
-def find_system_by_id_or_only_server(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
-    """Return the system with an id; without an id, the server itself among the systems that the BMC shows."""
-    all_paths = paths = list_paths_of_members(client.fetch_resource_body(f"{SERVICE_ROOT}/Systems"))
-    if system_id:
-        paths = [path for path in all_paths if path.rstrip("/").rsplit("/", 1)[-1] == system_id]
-        if not paths:
-            names = ", ".join(path.rstrip("/").rsplit("/", 1)[-1] for path in all_paths) or "none"
-            raise BmcError(f"The BMC {client.access.bmc_name} has no system {system_id}, but {names}.")
-    systems = [system for system in map(client.fetch_resource_body, paths) if find_nested_link_path(system, "Bios")]
-    # A BMC also shows an add-in card that has processors as a system.
-    physical = [system for system in systems if str(system.get("SystemType") or "Physical") == "Physical"]
-    embedded = [system for system in physical if str(system.get("Id")) in ("1", "Self", "System.Embedded.1")]
-    for candidates in (physical, embedded):
-        if len(candidates) == 1:
-            return candidates[0]
-    if not systems:
-        raise BmcError(f"The BMC {client.access.bmc_name} shows no system with a BIOS. Nothing was changed.")
-    names = ", ".join(str(system.get("Id")) for system in systems)
-    raise BmcError(f"The BMC {client.access.bmc_name} has several systems, {names}. Choose one with the option system.")
 
 
 def _read_pending_settings_into_machine(machine: Machine) -> None:

@@ -14,7 +14,7 @@ import time
 from .._errors import BadRequest
 from .connection.responses import BmcError, join_error_messages
 from .connection.tasks import FAILED, follow_task
-from .machine import find_system_by_id_or_only_server
+from .systems import find_system_by_name_or_only_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ def reset_server(
     A server that is off is switched on. Before a cold reset, the operating system of the server has
     ``shutdown_timeout`` seconds to shut down.
     """
-    system = find_system_by_id_or_only_server(client, system_id)
-    path, name = str(system.get("@odata.id") or ""), client.access.bmc_name
+    server = find_system_by_name_or_only_server(client, system_id)
+    if server.doubt:
+        raise BmcError(f"{server.doubt} Nothing was changed.")
+    system, path, name = server.resource, server.path, client.access.bmc_name
     action = _get_reset_action_or_empty(system)
     allowed = _list_allowed_reset_types(client, action)
     power = _parse_lower_power_state(system)

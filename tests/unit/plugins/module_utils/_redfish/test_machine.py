@@ -42,11 +42,12 @@ def test_systems(bmc: Bmc) -> None:
         bmc.answers["GET", f"{ROOT}/Systems"] = [(200, {"Members": []}, {})]
         with pytest.raises(BmcError, match="shows no system with a BIOS"):
             read_machine_settings_and_jobs(client)
-        for name in ("1", "DPU.1"):
+        both[1] = {"@odata.id": f"{ROOT}/Systems/2"}
+        for name in ("1", "2"):
             told = {**card, "Id": f"Node{name}", "SystemType": "Physical"}
             bmc.answers["GET", f"{ROOT}/Systems/{name}"] = [(200, told, {})]
         bmc.answers["GET", f"{ROOT}/Systems"] = [(200, {"Members": both}, {})]
-        with pytest.raises(BmcError, match="has several systems"):
+        with pytest.raises(BmcError, match="has several servers, Node1, Node2"):
             read_machine_settings_and_jobs(client)
         bmc.answers["GET", BIOS] = [(200, {}, {})]
         with pytest.raises(BmcError, match="does not show BIOS settings"):

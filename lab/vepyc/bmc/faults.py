@@ -83,3 +83,9 @@ class Faults:
     more_systems: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     #: What the server has other than it would have, such as its `Id`.
     system_shows: Mapping[str, object] = field(default_factory=dict)
+    #: How many of the next GETs of a resource, by the end of its path, are answered by 200 and `garbled_body`.
+    garbled: dict[str, int] = field(default_factory=dict)
+    #: What a garbled answer is: a page by default, or `cut` for the half of the right answer.
+    garbled_body: bytes = b"<html><body>The service is starting.</body></html>"
+    #: How many of the next requests of a resource, by the end of its path, are answered by a status: 502, 504 or other.
+    failing: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -78,6 +78,7 @@ class Handler(BaseHTTPRequestHandler):
             path, _, query = self.path.partition("?")
             if query.startswith("$"):
                 raise RefusedRequest(501, "QueryNotSupported")
+            self._fail_on_purpose(path)
             answer, auth = self.server.requests.answer_request(self.command, path, self.headers, body)
         except RefusedRequest as error:
             answer, auth = Answer(error.status, error.error_document(), error.headers), error.auth
@@ -86,6 +87,22 @@ class Handler(BaseHTTPRequestHandler):
         logged_headers = {name: self.headers[name] for name in self._LOGGED_HEADERS if name in self.headers}
         self.server.log.append(Request(self.command, self.path, answer.status, auth, body or None, logged_headers))
         self._send_answer(answer)
+
+    def _fail_on_purpose(self, path: str) -> None:
+        failing = self.server.host.faults.failing
+        for end, (status, count) in failing.items():
+            if path.rstrip("/").endswith(end) and count > 0:
+                failing[end] = (status, count - 1)
+                raise RefusedRequest(status, "GeneralError")
+
+    def _garble_on_purpose(self, data: bytes) -> bytes:
+        """Return what is sent in place of a good answer."""
+        faults = self.server.host.faults
+        for end, count in faults.garbled.items():
+            if self.command == "GET" and self.path.rstrip("/").endswith(end) and count > 0:
+                faults.garbled[end] = count - 1
+                return data[: len(data) // 2] if faults.garbled_body == b"cut" else faults.garbled_body
+        return data
 
     do_GET = do_HEAD = do_PATCH = do_POST = do_PUT = do_DELETE = _serve_request
 
@@ -112,6 +129,7 @@ class Handler(BaseHTTPRequestHandler):
             answer.headers.update(
                 {"Location": itself + answer.headers["Location"]} if "Location" in answer.headers else {}
             )
+        data = self._garble_on_purpose(data) if answer.status == 200 else data
         self.send_response(answer.status)
         self.send_header("OData-Version", "4.0")
         self.send_header("Cache-Control", "no-cache")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from .connection.client import SERVICE_ROOT
-from .connection.responses import BmcBusy, BmcError, RequestRefused
+from .connection.responses import BmcBusy, BmcError, NoRedfish, RequestRefused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _fetch_systems(client: RedfishClient, paths: Sequence[str]) -> tuple[list[Sy
     for path in paths:
         try:
             systems.append(System(path, client.fetch_resource_body(path)))
-        except (BmcBusy, RequestRefused):
+        except (BmcBusy, NoRedfish, RequestRefused):
             failed.append(System(path, {}))
     return systems, failed
 

@@ -16,14 +16,13 @@ import json
 import ssl
 import time
 import urllib.error
-import zlib
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
-from ..._io.foreign_json import parse_json
 from . import pinned_certificate
 from .addresses import bmc_address_to_https_url, redirection_to_path, uri_to_path
-from .responses import BmcBusy, BmcError, RequestRefused, Response, bmc_connection_error_message
+from .bodies import MAX_RESPONSE_BYTES, parse_body
+from .responses import BmcBusy, BmcError, NoRedfish, RequestRefused, Response, bmc_connection_error_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,16 +34,21 @@ SESSIONS_PATH = f"{SERVICE_ROOT}/SessionService/Sessions"
 #: Seconds to wait after each response of a busy BMC; after the last pause the request is sent a last time.
 BUSY_PAUSES = (1, 2, 4, 8, 15, 30)
 BUSY_STATUSES = (429, 503)
+#: Statuses of a gateway whose service starts. A request may have been done all the same, so it is only repeated where
+#: a repetition does no harm.
+GATEWAY_STATUSES = (502, 504)
 #: How a request proves who sends it: by the token of a session, or by the password in each request.
 SESSION, BASIC = "session", "basic"
 #: Statuses that say that a session has ended: it is ended now, or its token is not known any more.
 SESSION_ENDED_STATUSES = (200, 202, 204, 401)
-#: The largest response, which is a registry of BIOS attributes, in bytes.
-MAX_RESPONSE_BYTES = 64 << 20
-#: The first bytes of a body in the gzip format, and the argument by which zlib reads this format.
-GZIP_MAGIC, GZIP_WINDOW_BITS = b"\x1f\x8b", 31
 #: Words in the response of a BMC that has no free session: iDRAC (RAC0218) and the standard registry of messages.
-NO_SESSION_WORDS = ("RAC0218", "SessionLimitExceeded", "maximum number of user sessions", "session limit")
+NO_SESSION_WORDS = (
+    "RAC0218",
+    "SessionLimitExceeded",
+    "CreateLimitReachedForResource",
+    "maximum number of user sessions",
+    "session limit",
+)
 
 
 class BmcAccess:
@@ -179,9 +183,20 @@ class RedfishClient:
             raise RequestRefused(message, response)
         return response
 
-    def send_request(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Response:
-        """Send a request until the BMC is not busy, and return the response with any status but 401."""
-        response = self._send_until_not_busy(method, path, body, headers or {})
+    def send_request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        wants_resource: bool = True,
+    ) -> Response:
+        """Send a request until the BMC is not busy, and return the response with any status but 401.
+
+        Raises NoRedfish for a GET that is answered by 200 and what is no JSON object, unless ``wants_resource`` is
+        false.
+        """
+        response = self._send_until_not_busy(method, path, body, headers or {}, wants_resource)
         if response.status == 401 and self.access.auth == BASIC:
             raise self._refused_password_error(response)
         if response.status == 401:
@@ -191,17 +206,28 @@ class RedfishClient:
             )
         return response
 
-    def _send_until_not_busy(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Response:
+    def _send_until_not_busy(
+        self, method: str, path: str, body: Any, headers: dict[str, str], wants_resource: bool = False
+    ) -> Response:
         waited = 0.0
+        is_repeatable = method in ("GET", "PATCH", "DELETE") or path == SESSIONS_PATH
         for pause in (*BUSY_PAUSES, None):
             response = self._send_following_redirects(method, path, body, headers)
-            if response.status not in BUSY_STATUSES or response.messages_contain_any(*NO_SESSION_WORDS):
+            is_no_resource = wants_resource and method == "GET" and response.status == 200 and not response.is_object
+            is_busy = response.status in BUSY_STATUSES or (response.status in GATEWAY_STATUSES and is_repeatable)
+            if not is_no_resource and (not is_busy or response.messages_contain_any(*NO_SESSION_WORDS)):
                 return response
             seconds = response.retry_after_seconds() or pause
             if pause is None or seconds is None or waited + seconds > self.access.patience:
                 break
             self.sleep(seconds)
             waited += seconds
+        if is_no_resource:
+            raise NoRedfish(
+                f"The BMC {self.access.bmc_name} answers {path} with what is no Redfish: {response.flaw}. A service "
+                "that starts may do so for some minutes; run again then. Nothing is known of this resource.",
+                again=True,
+            )
         raise BmcBusy(
             f"The BMC {self.access.bmc_name} is busy{response.quote_error_messages()}: it did not take {method} "
             f"{path} within {self.access.patience:.0f} seconds. BMCs need some minutes after a reset; run again then.",
@@ -255,10 +281,10 @@ class RedfishClient:
                 ca_path=self.access.ca_path,
                 context=self._context,
             ) as reply:
-                return self._parse_http_response(reply.status, reply.headers, reply.read(MAX_RESPONSE_BYTES))
+                return self._parse_http_response(reply.status, reply.headers, reply.read(MAX_RESPONSE_BYTES + 1))
         except urllib.error.HTTPError as error:
             with error:
-                return self._parse_http_response(error.code, error.headers, error.read(MAX_RESPONSE_BYTES))
+                return self._parse_http_response(error.code, error.headers, error.read(MAX_RESPONSE_BYTES + 1))
         except (OSError, HTTPException) as error:
             # A later run may reach the BMC, but an untrusted certificate stays untrusted.
             again = not isinstance(getattr(error, "reason", error), ssl.SSLError)
@@ -267,11 +293,7 @@ class RedfishClient:
             ) from None
 
     def _parse_http_response(self, status: int, headers: Any, body_bytes: bytes) -> Response:
-        try:
-            if body_bytes[:2] == GZIP_MAGIC:
-                body_bytes = zlib.decompressobj(GZIP_WINDOW_BITS).decompress(body_bytes, MAX_RESPONSE_BYTES)
-            body = parse_json(body_bytes) if body_bytes.strip() else {}
-        except (ValueError, zlib.error):
-            # The body is HTML of a proxy, of a login page, or of a web server whose Redfish service has not started.
-            body = {}
-        return Response(status, {key.lower(): value for key, value in headers.items()}, body, self.access.password)
+        body, flaw = parse_body(body_bytes)
+        return Response(
+            status, {key.lower(): value for key, value in headers.items()}, body, self.access.password, flaw
+        )

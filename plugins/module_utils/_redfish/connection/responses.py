@@ -34,6 +34,10 @@ class BmcBusy(BmcError):
     """The BMC was busy during the whole time in which the request was repeated."""
 
 
+class NoRedfish(BmcError):
+    """The BMC answers with something that is no resource, so nothing is known of the resource."""
+
+
 class RequestRefused(BmcError):
     """The BMC refused a request; ``response`` has the reason."""
 
@@ -71,11 +75,18 @@ class Message:
 class Response:
     """One HTTP response: status, headers with names in lower case, and the JSON object of the body."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: Any, secret: str = "") -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], body: Any, secret: str = "", flaw: str = "") -> None:
         self.status = status
         self.headers = headers
+        #: Why the body is no JSON object, "" where it is one.
+        self.flaw = flaw
         self.body: dict[str, Any] = body if isinstance(body, dict) else {}
         self._secret = secret
+
+    @property
+    def is_object(self) -> bool:
+        """Return whether the body is a JSON object."""
+        return not self.flaw
 
     @property
     def is_success(self) -> bool:

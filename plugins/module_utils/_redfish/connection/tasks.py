@@ -78,7 +78,7 @@ def find_task_path(response: Response) -> str | None:
 
 def _ask_about_task(client: RedfishClient, path: str) -> Task:
     try:
-        response = client.send_request("GET", path)
+        response = client.send_request("GET", path, wants_resource=False)
     except BmcError:
         # The BMC may be back for the next question. Whatever it did meanwhile is found by reading the settings.
         return Task(path, "unknown", NOT_KNOWN)

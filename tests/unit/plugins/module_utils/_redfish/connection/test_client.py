@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection import (
     addresses,
-    client,
+    bodies,
     pinned_certificate,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
@@ -23,6 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection
     MAX_MESSAGE_LENGTH,
     BmcBusy,
     BmcError,
+    NoRedfish,
     RequestRefused,
     Response,
 )
@@ -159,19 +160,23 @@ def test_what_is_compressed_is_read(bmc: Bmc) -> None:
         bmc.answers[SYSTEMS] = [(200, gzip.compress(json.dumps({"a": 1}).encode()), {})]
         assert session.fetch_resource_body(SYSTEMS[1]) == {"a": 1}
         bmc.answers[SYSTEMS] = [(200, b"<html>not up yet</html>", {})]
-        assert session.fetch_resource_body(SYSTEMS[1]) == {}
+        assert session.fetch_resource_body(SYSTEMS[1])["Members"]
+    assert bmc.slept == [1]
 
 
 def test_a_small_body_that_becomes_a_large_one_is_not_unpacked_to_its_end(
     bmc: Bmc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", 1 << 16)
+    monkeypatch.setattr(bodies, "MAX_RESPONSE_BYTES", 1 << 16)
     packed = gzip.compress(b'{"a": "' + b"x" * (1 << 24) + b'"}')
     assert len(packed) < 1 << 16
-    with bmc.client() as session:
-        for body in (packed, packed[:500], b"\x1f\x8bnothing", b"[" * 60_000):
+    flaws = {packed: "it is larger", packed[:50]: "it is no JSON", b"\x1f\x8bnothing": "it is no JSON"}
+    flaws |= {b"[" * 60_000: "it is no JSON", b" " * (1 << 17): "it is larger", b"3": "it is no object"}
+    with bmc.client(patience=0) as session:
+        for body, flaw in flaws.items():
             bmc.answers[SYSTEMS] = [(200, body, {})]
-            assert session.fetch_resource_body(SYSTEMS[1]) == {}
+            with pytest.raises(NoRedfish, match=f"with what is no Redfish: {flaw}"):
+                session.fetch_resource_body(SYSTEMS[1])
 
 
 def test_what_is_not_there_is_none_and_what_fails_is_told(bmc: Bmc) -> None:

@@ -89,3 +89,8 @@ class Faults:
     garbled_body: bytes = b"<html><body>The service is starting.</body></html>"
     #: How many of the next requests of a resource, by the end of its path, are answered by a status: 502, 504 or other.
     failing: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: The apply times that the BMC offers in place of those of its vendor. Without OnReset it applies a PATCH at once,
+    #: by a reset of the server.
+    apply_times: tuple[str, ...] = ()
+    #: Where the apply times are named: `bios` (its settings), `pending` (the pending object), or `operations`.
+    apply_times_named_in: str = "bios"

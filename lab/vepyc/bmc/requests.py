@@ -146,6 +146,8 @@ class Requests:
         if host.faults.pending_stays and bios.pending:
             return Answer(200, {"@Message.ExtendedInfo": [build_message("Success")]})
         job = bios.store_pending(body["Attributes"], (body.get("@Redfish.SettingsApplyTime") or {}).get("ApplyTime"))
+        if "OnReset" not in bios.apply_times:
+            host.boot_machine()
         if job:
             return Answer(202, None, {"Location": f"{ROOT}/TaskService/Tasks/{job.id}"})
         document = {"@Message.ExtendedInfo": [build_message("Success")]}

@@ -57,6 +57,11 @@ class Bios:
         """The job that waits for a boot."""
         return next((job for job in self.jobs.values() if job.state == "Scheduled"), None)
 
+    @property
+    def apply_times(self) -> list[str]:
+        """The times at which the BMC can apply settings."""
+        return list(self.faults.apply_times or self.personality["apply_times"])
+
     def active_attributes(self) -> dict[str, Any]:
         """Return `Attributes` of the resource Bios."""
         early = self.pending if self.faults.early_active and self.scheduled_job else {}
@@ -82,7 +87,7 @@ class Bios:
             raise RefusedRequest(403, "SMC.1.0.OemLicenseNotPassed", "DCMS")
         if not self.has_pending_object:
             raise RefusedRequest(404, "ResourceMissingAtURI", "SD")
-        if apply_time and apply_time not in self.personality["apply_times"]:
+        if apply_time and apply_time not in self.apply_times:
             raise RefusedRequest(400, "PropertyValueNotInList", apply_time, "ApplyTime")
         for name, value in wanted.items():
             self.registry.validate_value(name, value)

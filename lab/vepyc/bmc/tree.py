@@ -174,7 +174,8 @@ class Tree:
                 "@odata.type": "#Settings.v1_3_5.Settings",
                 "SettingsObject": _build_link(self.pending),
             }
-            settings["SupportedApplyTimes"] = self.data["apply_times"]
+            if self.host.faults.apply_times_named_in == "bios":
+                settings["SupportedApplyTimes"] = bios.apply_times
             if bios.messages:
                 settings |= {"Messages": bios.messages, "Time": "2026-01-01T00:00:00Z"}
             document["@Redfish.Settings"] = settings
@@ -186,6 +187,11 @@ class Tree:
         document["Attributes"] = shown
         document["@odata.etag"] = self.host.bios.compute_etag(shown)
         document["AttributeRegistry"] = self.data["registry"]["name"]
+        times, place = self.host.bios.apply_times, self.host.faults.apply_times_named_in
+        if place == "pending":
+            document["@Redfish.SettingsApplyTime"] = {"ApplyTime@Redfish.AllowableValues": times}
+        if place == "operations":
+            document["@Redfish.OperationApplyTimeSupport"] = {"SupportedValues": times}
         if self.data["jobs"]:
             target = f"{self.pending}/Actions/Oem/DellManager.ClearPending"
             document["Actions"] = {"Oem": {"#DellManager.ClearPending": {"target": target}}}

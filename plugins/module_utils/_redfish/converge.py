@@ -17,7 +17,7 @@ from .boot_phases import BootPhases, plan_targets_by_boot, refuse_blocked_attrib
 from .clearing import clear_pending_settings_and_jobs
 from .jobs import fetch_failure_of_job
 from .machine import read_machine_settings_and_jobs
-from .sending import LockedUntilBoot, NothingPending, StillPending
+from .sending import LockedUntilBoot, NothingPending, StillPending, refuse_other_apply_times
 from .settings_table import (
     WAITS,
     WRONG,
@@ -86,6 +86,8 @@ def apply_bios_request(
     if plan.blocked:
         refuse_blocked_attributes(plan.blocked, **rows_to_module_result(before))
     to_send, to_clear = _choose_values_to_send_and_clear(registry, machine, targets, plan, originals, request)
+    if to_send or (to_clear and machine.vendor != "Dell"):
+        refuse_other_apply_times(machine)
     remarks = [machine.doubt] if machine.doubt else []
     remarks += [*plan.remarks, *(missing.sentence for missing in absent)]
     remarks += [

@@ -190,7 +190,7 @@ def _read_machine(client: RedfishClient, system: System) -> Machine:
 
 def _read_pending_settings_into_machine(machine: Machine) -> None:
     settings = machine.settings
-    machine.apply_times = [str(apply_time) for apply_time in settings.get("SupportedApplyTimes") or ()]
+    machine.apply_times = _list_texts(settings.get("SupportedApplyTimes"))
     linked_path = find_nested_link_path(settings, "SettingsObject")
     paths = [linked_path] if linked_path else [f"{machine.bios_path.rstrip('/')}/{name}" for name in PENDING_NAMES]
     for path in paths:
@@ -199,9 +199,7 @@ def _read_pending_settings_into_machine(machine: Machine) -> None:
             machine.settings_path, machine.settings_etag = path, response.etag
             attributes = response.body.get("Attributes")
             machine.staged = dict(attributes) if isinstance(attributes, dict) else {}
-            support = response.body.get("@Redfish.SettingsApplyTime")
-            offered = support.get("ApplyTime@Redfish.AllowableValues") if isinstance(support, dict) else None
-            machine.apply_times = machine.apply_times or [str(apply_time) for apply_time in offered or ()]
+            machine.apply_times = machine.apply_times or _list_apply_times(response.body)
             return
     if linked_path:
         # The BMC creates the resource when settings are sent to its path for the first time.
@@ -211,6 +209,23 @@ def _read_pending_settings_into_machine(machine: Machine) -> None:
             f"The BMC {machine.bmc_name} gives no link to its pending settings, and has them at none of the usual "
             f"places ({', '.join(PENDING_NAMES)}). Nothing was changed."
         )
+
+
+def _list_apply_times(resource: Mapping[str, Any]) -> list[str]:
+    """Return the apply times that a resource with pending settings offers; [] for one that names none."""
+    for key, allowed_key in (
+        ("@Redfish.SettingsApplyTime", "ApplyTime@Redfish.AllowableValues"),
+        ("@Redfish.OperationApplyTimeSupport", "SupportedValues"),
+    ):
+        support = resource.get(key)
+        apply_times = _list_texts(support.get(allowed_key)) if isinstance(support, dict) else []
+        if apply_times:
+            return apply_times
+    return []
+
+
+def _list_texts(value: object) -> list[str]:
+    return [entry.strip() for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
 
 
 def _read_open_bios_jobs_of_dell(machine: Machine) -> None:

@@ -8,6 +8,7 @@ No settings are sent with the apply time Immediate, which would reset the server
 
 from __future__ import annotations
 
+from .._errors import BadRequest
 from .connection.responses import BmcError
 
 TYPE_CHECKING = False
@@ -40,11 +41,22 @@ class StillPending(BmcError):
         self.names = set(names)
 
 
+def refuse_other_apply_times(machine: Machine) -> None:
+    """Raise BadRequest for a BMC that names its apply times and does not offer to wait for the next reset."""
+    if machine.apply_times and ON_RESET not in machine.apply_times:
+        raise BadRequest(
+            f"The BMC {machine.bmc_name} applies settings only at {', '.join(machine.apply_times)}, and not at the "
+            f"next reset ({ON_RESET}). It may reset the server for that while it serves, so no setting is sent. Set them in "
+            "the setup of the machine, or update the BMC. Nothing was changed."
+        )
+
+
 def send_settings_with_entity_tag(machine: Machine, values: Mapping[str, Value]) -> Response:
     """Send values with the entity tag that was read before.
 
     If only the entity tag has changed since, the values are sent again with the new tag.
     """
+    refuse_other_apply_times(machine)
     body: dict[str, Any] = {"Attributes": dict(values)}
     if ON_RESET in machine.apply_times:
         body["@Redfish.SettingsApplyTime"] = {"ApplyTime": ON_RESET}

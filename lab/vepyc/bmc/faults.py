@@ -94,3 +94,8 @@ class Faults:
     apply_times: tuple[str, ...] = ()
     #: Where the apply times are named: `bios` (its settings), `pending` (the pending object), or `operations`.
     apply_times_named_in: str = "bios"
+    #: What becomes of If-Match, other than with its vendor: `refused` whatever it holds (iDRAC 10), `all refused` (a
+    #: request without it too), `no tags` (none is
+    #: given, and * is an error), `real` (one is required, and * is an error), `of bios` (the tag of the active settings
+    #: is meant), `unquoted`, `weak` (tags are weak, and taken as they were given) or `strong` (taken without W/).
+    if_match: str = ""

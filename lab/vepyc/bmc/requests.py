@@ -161,17 +161,27 @@ class Requests:
 
     def _require_etag(self, if_match: str | None) -> None:
         """Raise RefusedRequest if If-Match is not the pending object's ETag, or is missing where required."""
+        rule = self.host.faults.if_match or str(self.tree.data["if_match"])
+        if rule == "all refused":
+            raise RefusedRequest(412, "PreconditionFailed")
         if not if_match:
-            if self.tree.data["if_match"] == "required":
+            if rule in ("required", "real", "of bios", "unquoted", "weak", "strong"):
                 raise RefusedRequest(428, "PreconditionRequired")
             return
+        if rule == "refused":
+            raise RefusedRequest(412, "PreconditionFailed")
+        if if_match == "*" and rule in ("no tags", "real"):
+            raise RefusedRequest(400, "GeneralError")
         if self.host.faults.etag_races > 0:
             self.host.faults.etag_races -= 1
             self.host.bios.note_foreign_write()
             if if_match != "*":
                 raise RefusedRequest(412, "PreconditionFailed")
-        document = self.tree.find_resource(self.tree.pending)
-        if if_match != "*" and (document is None or if_match.removeprefix("W/") != document["@odata.etag"]):
+        document = self.tree.find_resource(self.tree.bios if rule == "of bios" else self.tree.pending)
+        shown = str(document["@odata.etag"]) if document else ""
+        wanted = {"unquoted": shown.strip('"'), "strong": shown.removeprefix("W/")}.get(rule, shown)
+        given = if_match if rule in ("weak", "strong") else if_match.removeprefix("W/")
+        if if_match != "*" and given != wanted:
             raise RefusedRequest(412, "PreconditionFailed")
 
     def _answer_post(self, path: str, body: Any) -> Answer:

@@ -75,7 +75,8 @@ class Bios:
     def compute_etag(self, shown: Mapping[str, Any]) -> str:
         """Return the ETag of an object with these attributes."""
         text = json.dumps([shown, self._others, [asdict(job) for job in self.jobs.values()]], sort_keys=True)
-        return '"' + hashlib.sha256(text.encode()).hexdigest()[:16] + '"'
+        weak = "W/" if self.faults.if_match in ("weak", "strong") else ""
+        return f'{weak}"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
 
     def note_foreign_write(self) -> None:
         """Record a write of another client, which changes the ETag."""

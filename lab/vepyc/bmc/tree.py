@@ -74,6 +74,12 @@ class Tree:
 
     def find_resource(self, path: str) -> Document | None:
         """Return the resource of this path, None if there is none."""
+        document = self._build_resource_of_path(path)
+        if document and self.host.faults.if_match == "no tags":
+            document.pop("@odata.etag", None)
+        return document
+
+    def _build_resource_of_path(self, path: str) -> Document | None:
         name = path.removeprefix(f"{ROOT}/Systems/").removesuffix("/Bios")
         if name in self.host.faults.more_systems:
             return self._build_further_system(path, name)

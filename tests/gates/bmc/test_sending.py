@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from vepyc.bmc import Faults
 
 from .runs import Start
@@ -33,3 +34,47 @@ def test_pending_settings_of_others_are_not_cleared_at_once(start: Start) -> Non
     run = start("lenovo", faults)
     run.refused("only at Immediate", wish={"nps": "1"}, foreign="clear")
     assert run.writes == []
+
+
+IF_MATCH = ["refused", "no tags", "real", "of bios", "unquoted", "weak", "strong"]
+
+
+@pytest.mark.parametrize("rule", IF_MATCH)
+@pytest.mark.parametrize("vendor", ["dell", "lenovo", "ami"])
+def test_whatever_a_bmc_wants_of_an_entity_tag_it_gets(start: Start, vendor: str, rule: str) -> None:
+    run = start(vendor, Faults(if_match=rule))
+    assert run.until_done(wish=NPS4) == 1
+    run.until_done(undo=True)
+    tags = [(one.headers or {}).get("If-Match") for one in run.bmc.request_log if one.method == "PATCH"]
+    if rule in ("no tags", "real"):
+        assert "*" not in tags, "it is an error for this BMC, and none was needed"
+
+
+def test_no_tag_is_sent_where_none_was_given(start: Start) -> None:
+    run = start("lenovo", Faults(if_match="no tags"))
+    run(wish=NPS4)
+    assert [(one.headers or {}).get("If-Match") for one in run.bmc.request_log if one.method == "PATCH"] == [None]
+
+
+def test_without_a_tag_nothing_is_sent_over_what_somebody_changed_meanwhile(start: Start) -> None:
+    """A BMC that refuses each tag gets one request without, but only if its settings are those that were read."""
+    run = start("lenovo", Faults(if_match="refused"))
+    bios, refuse = run.bmc.host.bios, run.bmc.host.bios.compute_etag
+    seen = []
+
+    def change_meanwhile(shown: object) -> str:
+        seen.append(shown)
+        if len(seen) == 2:
+            bios.pending["Processors_SMTMode"] = "Disabled"
+        return refuse(shown)  # type: ignore[arg-type]
+
+    bios.compute_etag = change_meanwhile  # type: ignore[method-assign,assignment]
+    with pytest.raises(TuningError, match="Somebody else changes the BIOS settings"):
+        run(wish=NPS4)
+    assert run.bmc.pending_settings == {"Processors_SMTMode": "Disabled"}
+
+
+def test_both_refusals_are_told_where_no_tag_helps(start: Start) -> None:
+    run = start("lenovo", Faults(if_match="all refused"))
+    said = run.refused("412", wish=NPS4)
+    assert "with an entity tag and without" in said

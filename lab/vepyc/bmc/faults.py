@@ -99,3 +99,11 @@ class Faults:
     #: given, and * is an error), `real` (one is required, and * is an error), `of bios` (the tag of the active settings
     #: is meant), `unquoted`, `weak` (tags are weak, and taken as they were given) or `strong` (taken without W/).
     if_match: str = ""
+    #: Where values that are numbers are shown as numbers, and not as text: `registry`, `active`, `pending`. In the type
+    #: of the registry they have to be sent.
+    numbers_in: tuple[str, ...] = ()
+    #: Where the names of values have a blank at their end, and where they are in capital letters.
+    blanks_in: tuple[str, ...] = ()
+    capitals_in: tuple[str, ...] = ()
+    #: Attributes that only the pending object shows.
+    only_in_pending: Mapping[str, object] = field(default_factory=dict)

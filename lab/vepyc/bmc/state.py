@@ -35,7 +35,7 @@ class Bios:
     def __init__(self, personality: Personality, faults: Faults, active: Mapping[str, Any]) -> None:
         self.personality = personality
         self.faults = faults
-        self.registry = Registry(personality, faults.opaque_names)
+        self.registry = Registry(personality, faults)
         self.messages: list[dict[str, Any]] = []
         self.jobs: dict[str, Job] = {}
         self.has_pending_object = not faults.post_first  # True if the pending object exists
@@ -65,12 +65,13 @@ class Bios:
     def active_attributes(self) -> dict[str, Any]:
         """Return `Attributes` of the resource Bios."""
         early = self.pending if self.faults.early_active and self.scheduled_job else {}
-        return self.registry.client_values({**self.active, **early})
+        return self.registry.client_values({**self.active, **early}, "active")
 
     def pending_attributes(self) -> dict[str, Any]:
         """Return `Attributes` of the pending object: all, or only those that differ, depending on the vendor."""
         everything = self.personality["pending_shows"] == "all"
-        return self.registry.client_values({**self.active, **self.pending} if everything else self.pending)
+        shown = {**self.active, **self.pending} if everything else self.pending
+        return {**self.registry.client_values(shown, "pending"), **self.faults.only_in_pending}
 
     def compute_etag(self, shown: Mapping[str, Any]) -> str:
         """Return the ETag of an object with these attributes."""
@@ -90,6 +91,7 @@ class Bios:
             raise RefusedRequest(404, "ResourceMissingAtURI", "SD")
         if apply_time and apply_time not in self.apply_times:
             raise RefusedRequest(400, "PropertyValueNotInList", apply_time, "ApplyTime")
+        wanted = {name: self.registry.parse_client_value(name, value) for name, value in wanted.items()}
         for name, value in wanted.items():
             self.registry.validate_value(name, value)
         values = {self.registry.known[name]: value for name, value in wanted.items()}

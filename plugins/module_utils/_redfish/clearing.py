@@ -30,14 +30,12 @@ def clear_pending_settings_and_jobs(machine: Machine) -> Machine:
             action = _find_clear_pending_action_of_dell(machine_after)
             _require_done(machine_after, client.send_request("POST", action, {}), "clear what is pending")
         else:
-            _require_done(
-                machine_after,
-                send_settings_with_entity_tag(
-                    machine_after,
-                    {name: machine_after.active.get(name) for name in machine_after.pending_values},
-                ),
-                "take back what is pending",
-            )
+            # A value that the BMC does not show as active cannot be sent, and null would be another change.
+            active = {name: machine_after.active.get(name) for name in machine_after.pending_values}
+            known = {name: value for name, value in active.items() if value is not None}
+            if known:
+                response = send_settings_with_entity_tag(machine_after, known)
+                _require_done(machine_after, response, "take back what is pending")
         machine_after = machine.read_machine_again()
     if machine_after.pending_values:
         raise BmcError(

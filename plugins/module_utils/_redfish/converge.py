@@ -79,6 +79,7 @@ def apply_bios_request(
             registry, machine.vendor, machine.active, request.options, request.attributes
         )
     )
+    machine.own_names = {*targets, *originals.last_sent_values}
     plan = _plan_boots_of_request(registry, machine, targets, request)
     if any(originals.last_sent_values.get(name) == target.value for name, target in plan.first_boot.items()):
         machine.failure_of_last_job = fetch_failure_of_job(client, originals.last_job_path)

@@ -63,6 +63,10 @@ class Machine:
         self.failure_of_last_job = ""
         #: Sentences on what the BMC says, for the people who run this.
         self.remarks: list[str] = []
+        #: The registry of the attributes, once it was fetched; the values are in its spelling from then on.
+        self.registry: Registry | None = None
+        #: Names of attributes that are requested, or that an earlier run has sent.
+        self.own_names: set[str] = set()
         self.manager: str | None = None
 
     @property
@@ -73,7 +77,18 @@ class Machine:
         """Fetch everything of this very machine once more."""
         system = System(self.system_path, self.client.fetch_resource_body(self.system_path))
         system.doubt = self.doubt
-        return _read_machine(self.client, system)
+        machine = _read_machine(self.client, system)
+        machine.own_names, machine.remarks = self.own_names, self.remarks
+        machine.failure_of_last_job = self.failure_of_last_job
+        if self.registry:
+            machine.use_spelling_of_registry(self.registry)
+        return machine
+
+    def use_spelling_of_registry(self, registry: Registry) -> None:
+        """Have all values in the spelling of the registry, so that equal values are equal."""
+        self.registry = registry
+        self.active = registry.normal_forms(self.active)
+        self.staged = registry.normal_forms(self.staged)
 
     @property
     def model(self) -> str:
@@ -136,12 +151,20 @@ class Machine:
 
         Some BMCs show the values of a waiting job as active already, so all staged values count while a job waits.
         """
+        # Where the resource with pending settings repeats active ones, an attribute that only this resource has is no
+        # change of anybody: it belongs to a device that is not there, or cannot be set now.
+        repeats_active = any(name in self.active and self.active[name] == value for name, value in self.staged.items())
+        staged = {
+            name: value
+            for name, value in self.staged.items()
+            if not repeats_active or name in self.active or name in self.own_names
+        }
         if self.jobs and len(self.staged) < len(self.active):
-            return dict(self.staged)
-        return {name: value for name, value in self.staged.items() if self.active.get(name) != value}
+            return staged
+        return {name: value for name, value in staged.items() if self.active.get(name) != value}
 
     def fetch_attribute_registry(self) -> Registry:
-        """Fetch the registry of the BIOS attributes."""
+        """Fetch the registry of the BIOS attributes, in whose spelling all values are from then on."""
         name = str(self.bios.body.get("AttributeRegistry") or "")
         for path in self._list_registry_file_paths(name):
             response = self.client.fetch_resource_if_present(path)
@@ -149,6 +172,7 @@ class Machine:
                 document = self.client.fetch_resource_if_present(uri)
                 registry = Registry(document.body if document else {})
                 if len(registry):
+                    self.use_spelling_of_registry(registry)
                     return registry
         raise BmcError(
             f"The BMC {self.bmc_name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so it is "

@@ -61,7 +61,8 @@ def send_settings_with_entity_tag(machine: Machine, values: Mapping[str, Value])
     no entity tag and no request without one.
     """
     refuse_other_apply_times(machine)
-    body: dict[str, Any] = {"Attributes": dict(values)}
+    registry = machine.registry
+    body: dict[str, Any] = {"Attributes": registry.json_forms(values) if registry else dict(values)}
     if ON_RESET in machine.apply_times:
         body["@Redfish.SettingsApplyTime"] = {"ApplyTime": ON_RESET}
     response = _patch_or_create(machine, body, machine.settings_etag)

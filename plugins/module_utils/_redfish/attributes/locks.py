@@ -68,9 +68,9 @@ def find_lock_under_future_values(
         if (
             _attribute_and_property_of_rule(rule) == (name, "currentvalue")
             and _condition_of_rule_is_met(registry, rule, future)
-            and rule["MapToValue"] != wanted
+            and attribute.normal_form(rule.get("MapToValue")) != wanted
         ):
-            return Lock("currentvalue", _causing_values_of_rule(rule, future), rule["MapToValue"])
+            return Lock("currentvalue", _causing_values_of_rule(rule, future), rule.get("MapToValue"))
     return None
 
 
@@ -100,14 +100,15 @@ def _condition_of_rule_is_met(registry: Registry, rule: Mapping[str, Any], value
 def _is_term_true(registry: Registry, term: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
     name, property_name = str(term.get("MapFromAttribute")), str(term.get("MapFromProperty", "CurrentValue")).lower()
     actual: Any
+    attribute, expected = registry.find_attribute(name), term.get("MapFromValue")
     if property_name == "currentvalue":
         actual = values.get(name)
+        expected = attribute.normal_form(expected) if attribute else expected
     else:
-        attribute = registry.find_attribute(name)
         actual = attribute.flags.get(property_name) if attribute else None
     if actual is None:
         return False
-    expected, condition = term.get("MapFromValue"), str(term.get("MapFromCondition", "EQU")).upper()
+    condition = str(term.get("MapFromCondition", "EQU")).upper()
     if condition == "EQU":
         return bool(actual == expected)
     if condition == "NEQ":

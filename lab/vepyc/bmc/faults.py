@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -107,3 +108,13 @@ class Faults:
     capitals_in: tuple[str, ...] = ()
     #: Attributes that only the pending object shows.
     only_in_pending: Mapping[str, object] = field(default_factory=dict)
+    #: How many members a page of a collection has, where the rest is behind a link to the next page; 0 for all.
+    page_size: int = 0
+    #: How many bytes of each answer are sent in a second, from its first byte on; 0 for no limit.
+    bytes_per_second: float = 0
+    #: A request with a query is answered by this status.
+    query_status: int = 501
+    #: How the file of the registry names its place: `uri`, `extref` (an object), or `odd name` (in the collection).
+    registry_named_by: str = "uri"
+    #: Changes each good answer to a GET before it is sent: gets its path and its document, and returns another one.
+    rewrite: Callable[[str, Any], Any] | None = None

@@ -48,7 +48,9 @@ class Requests:
         self.tree = Tree(host, accounts)
         self.tasks = Tasks(host.faults)
 
-    def answer_request(self, method: str, path: str, headers: Headers, body: Any) -> tuple[Answer, str]:
+    def answer_request(
+        self, method: str, path: str, headers: Headers, body: Any, query: str = ""
+    ) -> tuple[Answer, str]:
         """Return the reply, and how the client was authenticated. A reset happens outside of the lock."""
         if self.host.faults.login_wants_slash and (method, path) == ("POST", SESSIONS):
             return Answer(301, headers={"Location": f"{SESSIONS}/"}), ""
@@ -65,13 +67,27 @@ class Requests:
                     raise RefusedRequest(503, "ServiceTemporarilyUnavailable", after, headers={"Retry-After": after})
                 switch = self._power_action_of_reset(method, path, body)
                 if switch is None:
-                    return self._answer_method(method, path, headers, body), auth
+                    answer = self._answer_method(method, path, headers, body)
+                    return self._change_on_purpose(answer, method, path, query), auth
             if switch:
                 self._switch_power(switch, cold=body.get("ResetType") == "PowerCycle")
         except RefusedRequest as error:
             error.auth = auth
             raise
         return Answer(204), auth
+
+    def _change_on_purpose(self, answer: Answer, method: str, path: str, query: str) -> Answer:
+        """Leave one page in a collection, with a link to the next one; and whatever else a test wants to be changed."""
+        size, members = self.host.faults.page_size, (answer.document or {}).get("Members")
+        if size and isinstance(members, list):
+            first = int(query.removeprefix("skip=") or 0)
+            document = {**(answer.document or {}), "Members": members[first : first + size]}
+            if first + size < len(members):
+                document["Members@odata.nextLink"] = f"{path}?skip={first + size}"
+            answer.document = document
+        if self.host.faults.rewrite and method == "GET" and answer.document is not None:
+            answer.document = self.host.faults.rewrite(path, answer.document)
+        return answer
 
     def _switch_power(self, action: str, cold: bool) -> None:
         try:
@@ -149,7 +165,7 @@ class Requests:
         if "OnReset" not in bios.apply_times:
             host.boot_machine()
         if job:
-            return Answer(202, None, {"Location": f"{ROOT}/TaskService/Tasks/{job.id}"})
+            return Answer(202, None, {"Location": f"{ROOT}/TaskService/{data.get('tasks_at', 'Tasks')}/{job.id}"})
         document = {"@Message.ExtendedInfo": [build_message("Success")]}
         return Answer(data["patch_status"], None if data["patch_status"] == 204 else document)
 

@@ -60,6 +60,23 @@ class Server(ThreadingHTTPServer):
             pass  # the client does not trust the certificate, or has left
 
 
+class _SlowWriter:
+    """Writes some bytes in a second, to the end of the server at the latest."""
+
+    def __init__(self, stream: Any, bytes_per_second: float, ending: threading.Event) -> None:
+        self.stream, self.pause, self.ending = stream, 1 / bytes_per_second, ending
+
+    def write(self, data: bytes) -> int:
+        for number in range(len(data)):
+            if self.ending.wait(self.pause):
+                break
+            self.stream.write(data[number : number + 1])
+        return len(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
 class Handler(BaseHTTPRequestHandler):
     """Handles the requests of a connection."""
 
@@ -77,9 +94,9 @@ class Handler(BaseHTTPRequestHandler):
             body = self._read_body()
             path, _, query = self.path.partition("?")
             if query.startswith("$"):
-                raise RefusedRequest(501, "QueryNotSupported")
+                raise RefusedRequest(self.server.host.faults.query_status, "QueryNotSupported")
             self._fail_on_purpose(path)
-            answer, auth = self.server.requests.answer_request(self.command, path, self.headers, body)
+            answer, auth = self.server.requests.answer_request(self.command, path, self.headers, body, query)
         except RefusedRequest as error:
             answer, auth = Answer(error.status, error.error_document(), error.headers), error.auth
         if isinstance(body, dict) and "Password" in body:
@@ -103,6 +120,11 @@ class Handler(BaseHTTPRequestHandler):
                 faults.garbled[end] = count - 1
                 return data[: len(data) // 2] if faults.garbled_body == b"cut" else faults.garbled_body
         return data
+
+    def setup(self) -> None:
+        super().setup()
+        if rate := self.server.host.faults.bytes_per_second:
+            self.wfile = _SlowWriter(self.wfile, rate, self.server.ending)  # type: ignore[assignment]
 
     do_GET = do_HEAD = do_PATCH = do_POST = do_PUT = do_DELETE = _serve_request
 

@@ -32,7 +32,7 @@ class Tree:
         self.manager = f"{ROOT}/Managers/{self.data['manager']}"
         self.bios = f"{self.system}/Bios"
         self.pending = f"{self.bios}/{self.data['settings']}".rstrip("/")
-        self.jobs = f"{self.manager}/Jobs"
+        self.jobs = f"{self.manager}/{self.data.get('jobs_at', 'Jobs')}"
         self.registry = str(self.data["registry"]["uri"])
         self.uuid = str(uuid.uuid5(uuid.NAMESPACE_URL, self.system))
         self._documents: dict[str, Callable[[], Document]] = {
@@ -47,7 +47,7 @@ class Tree:
             f"{ROOT}/Registries": lambda: _build_collection(
                 f"{ROOT}/Registries",
                 "MessageRegistryFile",
-                [] if host.faults.no_registry else [self._registry_file_path],
+                self._registry_paths,
             ),
             f"{ROOT}/SessionService": self._build_session_service,
             SESSIONS: lambda: _build_collection(
@@ -66,7 +66,16 @@ class Tree:
 
     @property
     def _registry_file_path(self) -> str:
-        return f"{ROOT}/Registries/{self.data['registry']['name']}"
+        odd = self.host.faults.registry_named_by == "odd name"
+        return f"{ROOT}/Registries/{'Setup.v1' if odd else self.data['registry']['name']}"
+
+    @property
+    def _registry_paths(self) -> list[str]:
+        """The paths of registries; those of messages are only shown by faults, and have no resource here."""
+        messages = [f"{ROOT}/Registries/{name}" for name in ("Base.1.18.0", "Oem.1.0")]
+        is_alone = not self.host.faults.page_size and self.host.faults.registry_named_by != "odd name"
+        others = [] if is_alone else messages
+        return [] if self.host.faults.no_registry else [*others, self._registry_file_path]
 
     @property
     def _system_paths(self) -> list[str]:
@@ -175,6 +184,7 @@ class Tree:
             document["AttributeRegistry"] = self.data["registry"]["name"]
         document["Actions"] = {"#Bios.ResetBios": {"target": f"{self.bios}/Actions/Bios.ResetBios"}}
         document["ResetBiosToDefaultsPending"] = bios.defaults_pending
+        document |= self.data.get("bios_shows", {})
         if self.pending != self.bios and not self.host.faults.no_settings_link:
             settings: Document = {
                 "@odata.type": "#Settings.v1_3_5.Settings",
@@ -221,14 +231,24 @@ class Tree:
             **document,
             "Registry": name,
             "Languages": ["en"],
-            "Location": [{"Language": "en", "Uri": self.registry}],
+            "Location": [
+                {
+                    "Language": "en",
+                    "Uri": {"extref": self.registry}
+                    if self.host.faults.registry_named_by == "extref"
+                    else self.registry,
+                }
+            ],
         }
 
     def _find_job(self, path: str, folder: str, name: str) -> Document | None:
         jobs = self.host.bios.jobs
         if path == self.jobs:
             return _build_collection(self.jobs, "DellJob", [f"{self.jobs}/{job}" for job in jobs])
-        if folder not in (self.jobs, f"{ROOT}/TaskService/Tasks") or name not in jobs:
+        if (
+            folder not in (self.jobs, f"{ROOT}/TaskService/Tasks", f"{ROOT}/TaskService/TaskMonitors")
+            or name not in jobs
+        ):
             return None
         job = jobs[name]
         if folder == self.jobs:

@@ -17,6 +17,7 @@ from .boot_phases import BootPhases, plan_targets_by_boot, refuse_blocked_attrib
 from .clearing import clear_pending_settings_and_jobs
 from .jobs import fetch_failure_of_job
 from .machine import read_machine_settings_and_jobs
+from .registry_files import fetch_attribute_registry
 from .sending import LockedUntilBoot, NothingPending, StillPending, refuse_other_apply_times
 from .settings_table import (
     WAITS,
@@ -71,7 +72,7 @@ def apply_bios_request(
     """Send settings that are neither active nor pending, unless ``check`` is set, and return the module's result."""
     machine = read_machine_settings_and_jobs(client, request.system)
     originals.require_originals_of_machine(machine)
-    registry = machine.fetch_attribute_registry()
+    registry = fetch_attribute_registry(machine)
     targets, absent = (
         _originals_to_targets(registry, originals)
         if request.undo
@@ -87,6 +88,8 @@ def apply_bios_request(
     if plan.blocked:
         refuse_blocked_attributes(plan.blocked, **rows_to_module_result(before))
     to_send, to_clear = _choose_values_to_send_and_clear(registry, machine, targets, plan, originals, request)
+    if (to_send or to_clear) and machine.no_place_reason:
+        raise BadRequest(f"{machine.no_place_reason} Nothing was changed.")
     if to_send or (to_clear and machine.vendor != "Dell"):
         refuse_other_apply_times(machine)
     remarks = [machine.doubt] if machine.doubt else []

@@ -11,18 +11,18 @@ Source: DMTF DSP8010, schemas ComputerSystem, Bios, Settings and AttributeRegist
 from __future__ import annotations
 
 from .attributes.catalogue import detect_vendor
-from .attributes.registry import Registry
 from .connection.client import SERVICE_ROOT
+from .connection.collections import fetch_expanded_members, fetch_member_paths, list_paths
 from .connection.responses import BmcError, Message, parse_messages
 from .jobs import OPEN_JOB_STATES, Job
-from .systems import System, find_nested_link_path, find_system_by_name_or_only_server, list_paths_of_members
+from .systems import System, find_nested_link_path, find_system_by_name_or_only_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-    from .attributes.registry import Value
+    from .attributes.registry import Registry, Value
     from .connection.client import RedfishClient
     from .connection.responses import Response
 
@@ -55,6 +55,8 @@ class Machine:
         self.settings_path = bios_path
         self.settings_etag = bios.etag
         self.settings_exist = True
+        #: A sentence on why no settings can be sent to this BMC; "" where they can.
+        self.no_place_reason = ""
         self.staged: dict[str, Value] = {}
         self.apply_times: list[str] = []
         self.jobs: list[Job] = []
@@ -163,35 +165,6 @@ class Machine:
             return staged
         return {name: value for name, value in staged.items() if self.active.get(name) != value}
 
-    def fetch_attribute_registry(self) -> Registry:
-        """Fetch the registry of the BIOS attributes, in whose spelling all values are from then on."""
-        name = str(self.bios.body.get("AttributeRegistry") or "")
-        for path in self._list_registry_file_paths(name):
-            response = self.client.fetch_resource_if_present(path)
-            for uri in _registry_urls_english_first(response.body if response else {}):
-                document = self.client.fetch_resource_if_present(uri)
-                registry = Registry(document.body if document else {})
-                if len(registry):
-                    self.use_spelling_of_registry(registry)
-                    return registry
-        raise BmcError(
-            f"The BMC {self.bmc_name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so it is "
-            "unknown which values this machine takes. Boards of AMI send the registry to the BMC in their self-test: "
-            "start the machine once while its BMC is up, then run again. Nothing was changed."
-        )
-
-    def _list_registry_file_paths(self, name: str) -> Iterator[str]:
-        if name:
-            yield f"{SERVICE_ROOT}/Registries/{name}"
-        # The name of the registry in the BIOS resource may differ from that in the collection of registries.
-        collection = self.client.fetch_resource_if_present(f"{SERVICE_ROOT}/Registries")
-        for member in list_paths_of_members(collection.body if collection else {}):
-            last = member.rsplit("/", 1)[-1]
-            if ("bios" in last.lower() and "attribute" in last.lower()) or (
-                name and last.startswith(name.split(".")[0])
-            ):
-                yield member
-
 
 def read_machine_settings_and_jobs(client: RedfishClient, system_id: str | None = None) -> Machine:
     """Fetch a system, its active and pending settings and its open jobs; this takes five to seven requests."""
@@ -229,9 +202,9 @@ def _read_pending_settings_into_machine(machine: Machine) -> None:
         # The BMC creates the resource when settings are sent to its path for the first time.
         machine.settings_path, machine.settings_etag, machine.settings_exist = linked_path, None, False
     elif machine.vendor != "Supermicro":
-        raise BmcError(
+        machine.no_place_reason = (
             f"The BMC {machine.bmc_name} gives no link to its pending settings, and has them at none of the usual "
-            f"places ({', '.join(PENDING_NAMES)}). Nothing was changed."
+            f"places ({', '.join(PENDING_NAMES)}), so it is not known where it takes new ones."
         )
 
 
@@ -255,9 +228,9 @@ def _list_texts(value: object) -> list[str]:
 def _read_open_bios_jobs_of_dell(machine: Machine) -> None:
     if machine.vendor != "Dell":
         return
-    managers = machine.system.get("Links", {}).get("ManagedBy") or ()
-    paths = [str(entry.get("@odata.id")) for entry in managers if isinstance(entry, dict)]
-    paths = paths or list_paths_of_members(machine.client.fetch_resource_body(f"{SERVICE_ROOT}/Managers"))
+    links = machine.system.get("Links")
+    paths = list_paths(links.get("ManagedBy")) if isinstance(links, dict) else []
+    paths = paths or fetch_member_paths(machine.client, f"{SERVICE_ROOT}/Managers") or []
     if not paths:
         return
     machine.manager = paths[0]
@@ -266,27 +239,14 @@ def _read_open_bios_jobs_of_dell(machine: Machine) -> None:
         manager, "Jobs"
     )
     for path in [linked_path] if linked_path else [f"{machine.manager}/Oem/Dell/Jobs", f"{machine.manager}/Jobs"]:
-        response = machine.client.fetch_resource_if_present(
-            f"{path}?$expand=*($levels=1)"
-        ) or machine.client.fetch_resource_if_present(path)
-        if response is None:
+        members = fetch_expanded_members(machine.client, path)
+        if members is None:
             continue
         machine.jobs_path = path
-        for entry in response.body.get("Members") or ():
+        for entry in members:
             job_path = str(entry.get("@odata.id") or "")
             resource = entry if "JobState" in entry else machine.client.fetch_resource_body(job_path)
             job = Job(job_path, resource)
             if job.state in OPEN_JOB_STATES and "bios" in job.kind.lower():
                 machine.jobs.append(job)
         return
-
-
-def _registry_urls_english_first(resource: Mapping[str, Any]) -> list[str]:
-    """Return the URLs of a registry; the URL of its English version comes first."""
-    if isinstance(resource.get("RegistryEntries"), dict):
-        return [str(resource.get("@odata.id"))]
-    locations = [
-        location for location in resource.get("Location") or () if isinstance(location, dict) and location.get("Uri")
-    ]
-    locations.sort(key=lambda location: not str(location.get("Language") or "en").lower().startswith("en"))
-    return [str(location["Uri"]) for location in locations]

@@ -120,7 +120,7 @@ def _find_or_create_job_of_dell(machine: Machine, location: str, values: Mapping
     """
     if machine.vendor != "Dell" or not machine.pending_values:
         return None
-    if not machine.jobs and machine.jobs_path and "/Jobs/" not in location:
+    if not machine.jobs and machine.jobs_path and "/Jobs/" not in location and "/JID_" not in location:
         # A newer iDRAC answers 200 without a job where the same values were pending already.
         response = machine.client.send_request("POST", machine.jobs_path, {"TargetSettingsURI": machine.settings_path})
         require_successful_response(machine, response, "make the job that applies the settings")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from .connection.client import SERVICE_ROOT
+from .connection.collections import fetch_member_paths
 from .connection.responses import BmcBusy, BmcError, NoRedfish, RequestRefused
 
 TYPE_CHECKING = False
@@ -64,21 +65,12 @@ def find_nested_link_path(resource: Mapping[str, Any], *keys: str) -> str:
     return str(value.get("@odata.id") or "") if isinstance(value, dict) else ""
 
 
-def list_paths_of_members(collection: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the members of a collection."""
-    members = collection.get("Members")
-    paths = (
-        [member.get("@odata.id") for member in members if isinstance(member, dict)] if isinstance(members, list) else []
-    )
-    return [str(member) for member in paths if member]
-
-
 def find_system_by_name_or_only_server(client: RedfishClient, name: str | None) -> System:
     """Return the system with a name, which is its Id or the last part of its path; or the only server.
 
     Raises BmcError where there is no such system, or more than one server.
     """
-    paths = list_paths_of_members(client.fetch_resource_body(SYSTEMS_PATH))
+    paths = fetch_member_paths(client, SYSTEMS_PATH) or []
     named_paths = [path for path in paths if name and System(path, {}).path_name == name]
     if named_paths or len(paths) == 1:
         only = System((named_paths or paths)[0], {})

@@ -9,6 +9,7 @@ that it gives only the path is used, and nobody but the configured address gets 
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, urljoin, urlsplit
 
 from .responses import BmcError
@@ -25,8 +26,14 @@ def bmc_address_to_https_url(address: str) -> str:
     try:
         parts = urlsplit(text)
         shown = parts.hostname or address
-        is_valid = parts.scheme == "https" and parts.hostname and not parts.path.strip("/") and not parts.query
-        # The property port raises ValueError for a port that is no number.
+        # A port that is none raises ValueError in the property port, and urlsplit drops some control characters.
+        is_valid = (
+            not re.search(r"[\s\x00-\x1f]", address)
+            and parts.scheme == "https"
+            and parts.hostname
+            and not parts.path.strip("/")
+            and not parts.query
+        )
         if is_valid and "@" not in parts.netloc and parts.port != 0:
             return f"https://{parts.netloc}"
     except ValueError:

@@ -23,10 +23,11 @@ from . import pinned_certificate
 from .addresses import bmc_address_to_https_url, redirection_to_path, uri_to_path
 from .bodies import MAX_RESPONSE_BYTES, parse_body
 from .responses import BmcBusy, BmcError, NoRedfish, RequestRefused, Response, bmc_connection_error_message
+from .time_limit import call_within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 SERVICE_ROOT = "/redfish/v1"
@@ -165,8 +166,8 @@ class RedfishClient:
     def _find_only_session(self) -> str | None:
         """Return the path of the only session of the BMC, which has to be this one; None where there are others."""
         members = self.fetch_resource_body(SESSIONS_PATH).get("Members")
-        paths = [member.get("@odata.id") for member in members or () if isinstance(member, dict)]
-        return str(paths[0]) if len(paths) == 1 else None
+        only = members[0] if isinstance(members, list) and len(members) == 1 else None
+        return str(only.get("@odata.id") or "") or None if isinstance(only, dict) else None
 
     def fetch_resource_body(self, path: str) -> dict[str, Any]:
         """Return the body of a resource; raises RequestRefused for any status but 200."""
@@ -267,12 +268,23 @@ class RedfishClient:
         if body is not None:
             request_headers["Content-Type"] = "application/json"
             data = json.dumps(body).encode()
+        url = f"{self.access.base_url}{path}"
+        try:
+            return call_within(self.access.timeout, lambda: self._exchange(method, url, data, request_headers))
+        except (OSError, HTTPException) as error:
+            # A later run may reach the BMC, but an untrusted certificate stays untrusted.
+            again = not isinstance(getattr(error, "reason", error), ssl.SSLError)
+            raise BmcError(
+                bmc_connection_error_message(self.access.bmc_name, error, self.access.timeout), again=again
+            ) from None
+
+    def _exchange(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> Response:
         try:
             with self._open_url(
                 method,
-                f"{self.access.base_url}{path}",
+                url,
                 data=data,
-                headers=request_headers,
+                headers=headers,
                 timeout=self.access.timeout,
                 use_proxy=False,
                 use_netrc=False,
@@ -285,12 +297,6 @@ class RedfishClient:
         except urllib.error.HTTPError as error:
             with error:
                 return self._parse_http_response(error.code, error.headers, error.read(MAX_RESPONSE_BYTES + 1))
-        except (OSError, HTTPException) as error:
-            # A later run may reach the BMC, but an untrusted certificate stays untrusted.
-            again = not isinstance(getattr(error, "reason", error), ssl.SSLError)
-            raise BmcError(
-                bmc_connection_error_message(self.access.bmc_name, error, self.access.timeout), again=again
-            ) from None
 
     def _parse_http_response(self, status: int, headers: Any, body_bytes: bytes) -> Response:
         body, flaw = parse_body(body_bytes)

@@ -156,6 +156,11 @@ def bmc_connection_error_message(bmc_name: str, error: Exception, timeout: float
     """Return sentences on why a BMC cannot be reached and what to do."""
     cause: object = getattr(error, "reason", None) or error
     if isinstance(cause, ssl.SSLCertVerificationError):
+        if "expired" in str(cause.verify_message):
+            return (
+                f"The certificate of the BMC {bmc_name} has expired. Renew it at the BMC, or give its SHA-256 as "
+                "fingerprint. No password was sent."
+            )
         return (
             f"The certificate of the BMC {bmc_name} cannot be verified: {cause.verify_message}. Give the certificate "
             "of its authority as ca_path, or the SHA-256 of its own as fingerprint. No password was sent."

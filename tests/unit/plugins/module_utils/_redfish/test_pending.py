@@ -100,7 +100,7 @@ def test_a_bmc_that_does_not_show_what_waits(bmc: Bmc, run: Runs) -> None:
 
 def test_pending_objects_that_nobody_names(bmc: Bmc, run: Runs) -> None:
     bmc.settings = None
-    with pytest.raises(BmcError, match="gives no link to its pending settings"):
+    with pytest.raises(BadRequest, match="gives no link to its pending settings"):
         run(nps="4")
     bmc.answers["GET", f"{BIOS}/Pending"] = [
         (200, {"Attributes": {}, "@Redfish.SettingsApplyTime": {"ApplyTime@Redfish.AllowableValues": ["OnReset"]}}, {})

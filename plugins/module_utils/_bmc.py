@@ -67,10 +67,16 @@ def run_bmc_module(
         with client:
             result = action(params, client, module.check_mode)
     except TuningError as error:
-        _warn_of_remarks(module, client.remarks if client else ())
-        module.fail_json(msg=str(error), **error.details)
-    _warn_of_remarks(module, [*result.get("remarks", ()), *client.remarks])
+        scrub = client.access.scrubber.scrub if client else _leave
+        _warn_of_remarks(module, scrub(client.remarks) if client else ())
+        module.fail_json(msg=scrub(str(error)), **scrub(error.details))
+    result = client.access.scrubber.scrub(result)
+    _warn_of_remarks(module, [*result.get("remarks", ()), *client.access.scrubber.scrub(client.remarks)])
     module.exit_json(**add_text_to_diff(result, {}))
+
+
+def _leave(value: Any) -> Any:
+    return value
 
 
 def _warn_of_remarks(module: AnsibleModule, remarks: Iterable[str]) -> None:

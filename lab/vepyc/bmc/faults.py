@@ -116,5 +116,7 @@ class Faults:
     query_status: int = 501
     #: How the file of the registry names its place: `uri`, `extref` (an object), or `odd name` (in the collection).
     registry_named_by: str = "uri"
+    #: How each refusal repeats the request, with its password and its token: `json`, `url`, `text`; "" for not at all.
+    repeats_request_as: str = ""
     #: Changes each good answer to a GET before it is sent: gets its path and its document, and returns another one.
     rewrite: Callable[[str, Any], Any] | None = None

@@ -9,13 +9,14 @@ import gzip
 import json
 import ssl
 import threading
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from .accounts import Accounts
-from .errors import RefusedRequest
+from .errors import RefusedRequest, build_message
 from .host import Host
 from .requests import Answer, Requests
 from .tls import TlsFiles
@@ -98,12 +99,22 @@ class Handler(BaseHTTPRequestHandler):
             self._fail_on_purpose(path)
             answer, auth = self.server.requests.answer_request(self.command, path, self.headers, body, query)
         except RefusedRequest as error:
+            if kind := self.server.host.faults.repeats_request_as:
+                error.messages.insert(0, build_message("GeneralError", text=self._repeat_request(kind, body)))
             answer, auth = Answer(error.status, error.error_document(), error.headers), error.auth
         if isinstance(body, dict) and "Password" in body:
             body = {**body, "Password": "********"}
         logged_headers = {name: self.headers[name] for name in self._LOGGED_HEADERS if name in self.headers}
         self.server.log.append(Request(self.command, self.path, answer.status, auth, body or None, logged_headers))
         self._send_answer(answer)
+
+    def _repeat_request(self, kind: str, body: Any) -> str:
+        """Return the request as a thoughtless BMC quotes it."""
+        headers = {name: self.headers.get(name) for name in ("X-Auth-Token", "Authorization") if name in self.headers}
+        values = [str(value) for value in {**headers, **(body or {})}.values()]
+        if kind == "url":
+            return "&".join(urllib.parse.quote(value, safe="") for value in values)
+        return json.dumps([headers, body]) if kind == "json" else " ".join(values)
 
     def _fail_on_purpose(self, path: str) -> None:
         failing = self.server.host.faults.failing

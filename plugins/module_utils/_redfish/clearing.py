@@ -108,6 +108,6 @@ def _require_done(machine: Machine, response: Response, action: str) -> None:
     require_successful_response(machine, response, action)
     task = follow_task(machine.client, response)
     if task is not None and task.outcome == FAILED:
-        messages = join_error_messages(task.messages, machine.client.access.password)
+        messages = join_error_messages(task.messages, machine.client.access.scrubber)
         reason = f": '{messages}'" if messages else "."
         raise BmcError(f"The BMC {machine.bmc_name} does not {action}: its task {task.name} is {task.state}{reason}")

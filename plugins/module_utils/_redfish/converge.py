@@ -46,7 +46,8 @@ class BiosRequest:
     """Requested BIOS settings: options, attributes by name, or with ``undo`` the originals.
 
     ``foreign`` says whether to refuse, keep or clear settings that somebody else has pending. With ``unlock``, a
-    profile that locks requested settings is changed.
+    profile that locks requested settings is changed. With ``host_answers``, the operating system of the server answers,
+    so a self-test of which the BMC speaks has ended.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class BiosRequest:
         unlock: bool = True,
         foreign: str = REFUSE,
         system: str | None = None,
+        host_answers: bool = False,
     ) -> None:
         self.options = options
         self.attributes = attributes
@@ -64,6 +66,7 @@ class BiosRequest:
         self.unlock = unlock
         self.foreign = foreign
         self.system = system
+        self.host_answers = host_answers
 
 
 def apply_bios_request(
@@ -101,6 +104,11 @@ def apply_bios_request(
         and row["attribute"] in to_send
         and value_dropped_at_boot_reason(to_send[row["attribute"]], machine, originals.last_sent_values)
     ]
+    if request.host_answers and machine.self_test_state:
+        remarks.append(
+            f"The BMC {client.access.bmc_name} says that the server is in its self-test ({machine.self_test_state}), but "
+            "its operating system answers. So the self-test has ended."
+        )
     diff = _build_diff_of_pending_values(registry, machine, to_send, to_clear)
     # Settings that a BMC hides while they are pending are sent in each run until they are active. Only the first time
     # counts as a change.
@@ -112,7 +120,7 @@ def apply_bios_request(
         return _build_module_result(registry, machine, request, before, plan, remarks, diff if changed else {}, changed)
     if (to_send or to_clear) and machine.doubt:
         raise BadRequest(f"{machine.doubt} Nothing was changed.")
-    if (to_send or to_clear) and machine.self_test_state:
+    if (to_send or to_clear) and machine.self_test_state and not request.host_answers:
         raise BadRequest(
             f"The server of the BMC {client.access.bmc_name} is in its self-test ({machine.self_test_state}), where "
             "settings are refused or lost. Run again when the server has started. A server that stays in its self-test "
@@ -293,7 +301,7 @@ def _build_module_result(
         "reboot_required": bool(machine.pending_values) or any(row["verdict"] == WAITS for row in rows),
         "boots": plan.boot_count,
         **rows_to_module_result(rows),
-        "again": machine.self_test_state is not None,
+        "again": machine.self_test_state is not None and not request.host_answers,
         "claims": build_claims_for_bios_check(registry, machine, None if request.undo else request.options),
         "pending": redact_secret_values(machine.pending_values, registry),
         "jobs": machine.job_summaries,

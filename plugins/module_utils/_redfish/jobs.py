@@ -50,6 +50,6 @@ def fetch_failure_of_job(client: RedfishClient, path: str) -> str:
     job = Job(path, response.body if response else {})
     if not job.has_failed:
         return ""
-    messages = join_error_messages(job.messages, client.access.password)
+    messages = join_error_messages(job.messages, client.access.scrubber)
     reason = f": '{messages}'" if messages else "."
     return f"The job {job.id} is {job.state}{reason}"

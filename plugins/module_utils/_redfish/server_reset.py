@@ -69,7 +69,7 @@ def reset_server(
             raise BmcError(f"The BMC {name} refuses the reset {kind}: {answer.status_and_error_messages()}")
         task = follow_task(client, answer)
         if task is not None and task.outcome == FAILED:
-            messages = join_error_messages(task.messages, client.access.password)
+            messages = join_error_messages(task.messages, client.access.scrubber)
             raise BmcError(f"The BMC {name} did not do the reset {kind}: its task is {task.state} ('{messages}').")
     return {"changed": True, "sent": sent, "power": power}
 

@@ -46,7 +46,7 @@ def send_and_read_back_settings(
     task = None if machine.vendor == "Dell" else follow_task(machine.client, response)
     machine_after, dropped = _read_until_settings_are_shown(machine, values, task)
     messages = join_error_messages(
-        [*response.messages, *(task.messages if task else ())], machine.client.access.password
+        [*response.messages, *(task.messages if task else ())], machine.client.access.scrubber
     )
     if task is not None and task.outcome == FAILED:
         take_back_and_raise(

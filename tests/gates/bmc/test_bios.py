@@ -194,6 +194,16 @@ def test_a_self_test_that_hangs(start: Start) -> None:
     assert run.until_done(boots=0) == 0
 
 
+def test_a_boot_progress_that_never_ends_is_overruled_by_a_host_that_answers(start: Start) -> None:
+    progress = {"BootProgress": {"LastState": "SystemHardwareInitializationComplete"}}
+    run = start("lenovo", Faults(system_shows=progress))
+    run.refused("is in its self-test")
+    assert run(check=True)["again"] is True
+    told = run(check=True, host_answers=True)
+    assert told["again"] is False and "but its operating system answers" in told["remarks"][0]
+    assert run.until_done(host_answers=True) == 1
+
+
 def test_the_bmc_says_it_and_the_machine_does_not(start: Start) -> None:
     """What the BMC says of itself is never called ok, because of this."""
     run = start("dell", Faults(os_unchanged=True))

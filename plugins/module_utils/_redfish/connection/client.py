@@ -23,6 +23,7 @@ from . import pinned_certificate
 from .addresses import bmc_address_to_https_url, redirection_to_path, uri_to_path
 from .bodies import MAX_RESPONSE_BYTES, parse_body
 from .responses import BmcBusy, BmcError, NoRedfish, RequestRefused, Response, bmc_connection_error_message
+from .scrubbing import Scrubber
 from .time_limit import call_within
 
 TYPE_CHECKING = False
@@ -76,6 +77,8 @@ class BmcAccess:
         self.timeout = timeout
         self.patience = patience
         self.auth = auth
+        #: Takes the password, and later the token of the session, out of what is shown.
+        self.scrubber = Scrubber(username, password)
 
     @property
     def bmc_name(self) -> str:
@@ -115,6 +118,8 @@ class RedfishClient:
         if response.status in (401, 403):
             raise self._refused_password_error(response)
         self._token = response.headers.get("x-auth-token")
+        if self._token:
+            self.access.scrubber.add_secret(self._token)
         if response.status in (404, 405, 501):
             raise BmcError(
                 f"The BMC {name} has no service of sessions, or it is off: {response.status_and_error_messages()} Say "
@@ -301,5 +306,5 @@ class RedfishClient:
     def _parse_http_response(self, status: int, headers: Any, body_bytes: bytes) -> Response:
         body, flaw = parse_body(body_bytes)
         return Response(
-            status, {key.lower(): value for key, value in headers.items()}, body, self.access.password, flaw
+            status, {key.lower(): value for key, value in headers.items()}, body, self.access.scrubber, flaw
         )

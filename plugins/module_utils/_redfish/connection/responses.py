@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Responses of a BMC, and its error messages as a sentence without the password.
+"""Responses of a BMC, and its error messages as a sentence without secrets.
 
 Source: DMTF DSP0266, "Error responses"; DSP2065 for the registry of messages.
 """
@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
+
+    from .scrubbing import Scrubber
 
 #: The number of characters after which a message of a BMC is cut.
 MAX_MESSAGE_LENGTH = 300
@@ -75,13 +77,15 @@ class Message:
 class Response:
     """One HTTP response: status, headers with names in lower case, and the JSON object of the body."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: Any, secret: str = "", flaw: str = "") -> None:
+    def __init__(
+        self, status: int, headers: Mapping[str, str], body: Any, scrubber: Scrubber | None = None, flaw: str = ""
+    ) -> None:
         self.status = status
         self.headers = headers
         #: Why the body is no JSON object, "" where it is one.
         self.flaw = flaw
         self.body: dict[str, Any] = body if isinstance(body, dict) else {}
-        self._secret = secret
+        self._scrubber = scrubber
 
     @property
     def is_object(self) -> bool:
@@ -125,8 +129,8 @@ class Response:
         return f" ('{messages}')" if messages else ""
 
     def error_messages(self) -> str:
-        """Return the texts of all messages except successes, without the password, cut at MAX_MESSAGE_LENGTH."""
-        return join_error_messages(self.messages, self._secret)
+        """Return the texts of all messages except successes, without secrets, cut at MAX_MESSAGE_LENGTH."""
+        return join_error_messages(self.messages, self._scrubber)
 
     def status_and_error_messages(self) -> str:
         """Return status and error messages as the end of a sentence, with a full stop."""
@@ -143,12 +147,12 @@ def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:
             yield Message(entry)
 
 
-def join_error_messages(messages: Iterable[Message], secret: str = "") -> str:
-    """Return the texts of all messages except successes, without the secret, cut at MAX_MESSAGE_LENGTH."""
+def join_error_messages(messages: Iterable[Message], scrubber: Scrubber | None = None) -> str:
+    """Return the texts of all messages except successes, without secrets, cut at MAX_MESSAGE_LENGTH."""
     texts = [message.text or message.id for message in messages if not message.is_success]
-    text = " ".join(" ".join(texts).split())
-    if secret:
-        text = text.replace(secret, "***")
+    text = " ".join(texts)
+    # Blanks of a secret are part of it, so it is taken out before they are folded.
+    text = " ".join((scrubber.scrub_text(text) if scrubber else text).split())
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}..."
 
 

@@ -27,6 +27,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection
     RequestRefused,
     Response,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.scrubbing import Scrubber
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import PASSWORD, ROOT, Bmc
 
 SESSIONS = ("POST", f"{ROOT}/SessionService/Sessions")
@@ -251,7 +252,7 @@ def test_fingerprints_as_people_write_them() -> None:
 
 
 def test_a_message_is_cut_and_without_the_password() -> None:
-    answer = Response(400, {}, error(f"{PASSWORD} is in {'x' * 999}"), PASSWORD)
+    answer = Response(400, {}, error(f"{PASSWORD} is in {'x' * 999}"), Scrubber("ops", PASSWORD))
     assert PASSWORD not in answer.error_messages()
     assert len(answer.error_messages()) == MAX_MESSAGE_LENGTH + 3
     assert Response(400, {}, {"error": {"code": "A.B", "message": "Plain."}}).error_messages() == "Plain."

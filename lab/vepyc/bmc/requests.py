@@ -13,6 +13,7 @@ from ..errors import VepycError
 from .accounts import Accounts
 from .errors import RefusedRequest, build_message
 from .host import RESTARTING_RESETS, SWITCHING_OFF_RESETS, Host
+from .recorded import Recording
 from .tasks import MONITORS, TASKS, Tasks
 from .tree import PUBLIC_PATHS, ROOT, SESSIONS, Tree
 
@@ -42,7 +43,8 @@ class Answer:
 class Requests:
     """Answers requests, and raises `RefusedRequest` for those that fail."""
 
-    def __init__(self, host: Host, accounts: Accounts) -> None:
+    def __init__(self, host: Host, accounts: Accounts, recording: Recording | None = None) -> None:
+        self.recording = recording
         self.host = host
         self.accounts = accounts
         self.tree = Tree(host, accounts)
@@ -65,6 +67,8 @@ class Requests:
                 if wait := self.host.busy_seconds:
                     after = str(int(wait) + 1)
                     raise RefusedRequest(503, "ServiceTemporarilyUnavailable", after, headers={"Retry-After": after})
+                if self.recording and SESSIONS not in path:
+                    return self._replay(self.recording, method, path, query), auth
                 switch = self._power_action_of_reset(method, path, body)
                 if switch is None:
                     answer = self._answer_method(method, path, headers, body)
@@ -75,6 +79,15 @@ class Requests:
             error.auth = auth
             raise
         return Answer(204), auth
+
+    def _replay(self, recording: Recording, method: str, path: str, query: str) -> Answer:
+        """Return what was recorded; whatever would change something is refused."""
+        if method not in ("GET", "HEAD"):
+            raise RefusedRequest(405, "OperationNotAllowed", headers={"Allow": "GET, HEAD"})
+        answer = recording.find_answer(path, query)
+        if answer is None:
+            raise RefusedRequest(404, "ResourceMissingAtURI", path)
+        return Answer(*answer)
 
     def _change_on_purpose(self, answer: Answer, method: str, path: str, query: str) -> Answer:
         """Leave one page in a collection, with a link to the next one; and whatever else a test wants to be changed."""

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from .accounts import Accounts
 from .errors import RefusedRequest, build_message
 from .host import Host
+from .recorded import Recording
 from .requests import Answer, Requests
 from .tls import TlsFiles
 
@@ -43,10 +44,12 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, host: Host, accounts: Accounts, tls: TlsFiles, port: int) -> None:
+    def __init__(
+        self, host: Host, accounts: Accounts, tls: TlsFiles, port: int, recording: Recording | None = None
+    ) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self.host = host
-        self.requests = Requests(host, accounts)
+        self.requests = Requests(host, accounts, recording)
         self.context = tls.build_context()
         self.log: list[Request] = []
         self.ending = threading.Event()
@@ -94,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             body = self._read_body()
             path, _, query = self.path.partition("?")
-            if query.startswith("$"):
+            if query.startswith("$") and not self.server.requests.recording:
                 raise RefusedRequest(self.server.host.faults.query_status, "QueryNotSupported")
             self._fail_on_purpose(path)
             answer, auth = self.server.requests.answer_request(self.command, path, self.headers, body, query)

@@ -84,6 +84,11 @@ class BmcAccess:
     def bmc_name(self) -> str:
         return urlsplit(self.base_url).netloc
 
+    @property
+    def host_name(self) -> str:
+        """Return the name or the address of the BMC, without a port."""
+        return urlsplit(self.base_url).hostname or ""
+
 
 class RedfishClient:
     """A session at a BMC; a with statement starts and ends the session."""
@@ -99,9 +104,13 @@ class RedfishClient:
         )
         self._token: str | None = None
         self._session: str | None = None
+        #: Where the BMC named the session: its Location, or its body; "" where it did not.
+        self.session_place = ""
         #: Sentences on what could not be done, and yet fails no run.
         self.remarks: list[str] = []
         self._password_is_refused = False
+        #: The last response to each GET, by its path, while they are recorded; None while they are not.
+        self.recorded: dict[str, Response] | None = None
 
     def __enter__(self) -> RedfishClient:
         """Start the session. A BMC without sessions gets the password with each request instead."""
@@ -129,6 +138,8 @@ class RedfishClient:
             raise BmcError(
                 f"The BMC {name} gives no session: {response.status_and_error_messages()} Nothing was changed."
             )
+        named_in_body = response.body.get("@odata.id") or response.body.get("Id")
+        self.session_place = "its Location" if response.headers.get("location") else "its body" if named_in_body else ""
         session_id = str(response.body.get("Id") or "")
         self._session = (
             response.headers.get("location")
@@ -219,6 +230,8 @@ class RedfishClient:
         is_repeatable = method in ("GET", "PATCH", "DELETE") or path == SESSIONS_PATH
         for pause in (*BUSY_PAUSES, None):
             response = self._send_following_redirects(method, path, body, headers)
+            if method == "GET" and self.recorded is not None:
+                self.recorded[uri_to_path(self.access.bmc_name, path)] = response
             is_no_resource = wants_resource and method == "GET" and response.status == 200 and not response.is_object
             is_busy = response.status in BUSY_STATUSES or (response.status in GATEWAY_STATUSES and is_repeatable)
             if not is_no_resource and (not is_busy or response.messages_contain_any(*NO_SESSION_WORDS)):

@@ -47,7 +47,7 @@ def run_bmc_module(
         mutually_exclusive=[("ca_path", "fingerprint")],
         **rules,
     )
-    params, client = module.params, None
+    params = module.params
     if not params["validate_certs"] and not params["fingerprint"]:
         module.warn("The certificate of the BMC is not verified. Whoever answers in its place gets the password.")
     try:
@@ -63,20 +63,18 @@ def run_bmc_module(
             params["patience"],
             params["auth"],
         )
-        client = RedfishClient(access, open_url)
+    except TuningError as error:
+        module.fail_json(msg=str(error), **error.details)
+    client, scrub = RedfishClient(access, open_url), access.scrubber.scrub
+    try:
         with client:
             result = action(params, client, module.check_mode)
     except TuningError as error:
-        scrub = client.access.scrubber.scrub if client else _leave
-        _warn_of_remarks(module, scrub(client.remarks) if client else ())
+        _warn_of_remarks(module, scrub(client.remarks))
         module.fail_json(msg=scrub(str(error)), **scrub(error.details))
-    result = client.access.scrubber.scrub(result)
-    _warn_of_remarks(module, [*result.get("remarks", ()), *client.access.scrubber.scrub(client.remarks)])
+    result = scrub(result)
+    _warn_of_remarks(module, [*result.get("remarks", ()), *scrub(client.remarks)])
     module.exit_json(**add_text_to_diff(result, {}))
-
-
-def _leave(value: Any) -> Any:
-    return value
 
 
 def _warn_of_remarks(module: AnsibleModule, remarks: Iterable[str]) -> None:

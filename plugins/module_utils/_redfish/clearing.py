@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from .connection.responses import BmcError, join_error_messages
+from .connection.shapes import nested_object_or_empty, object_or_empty
 from .connection.tasks import FAILED, follow_task
 from .sending import NothingPending, StillPending, require_successful_response, send_settings_with_entity_tag
 
@@ -97,9 +98,8 @@ def take_back_and_raise(
 
 def _find_clear_pending_action_of_dell(machine: Machine) -> str:
     response = machine.client.fetch_resource_if_present(machine.settings_path)
-    actions = response.body.get("Actions", {}) if response else {}
-    oem = actions.get("Oem", {}) if isinstance(actions, dict) else {}
-    action = oem.get("#DellManager.ClearPending") or oem.get("DellManager.ClearPending") or {}
+    oem = nested_object_or_empty(response.body if response else {}, "Actions", "Oem")
+    action = object_or_empty(oem.get("#DellManager.ClearPending") or oem.get("DellManager.ClearPending"))
     return str(action.get("target") or f"{machine.settings_path}/Actions/Oem/DellManager.ClearPending")
 
 
@@ -109,5 +109,5 @@ def _require_done(machine: Machine, response: Response, action: str) -> None:
     task = follow_task(machine.client, response)
     if task is not None and task.outcome == FAILED:
         messages = join_error_messages(task.messages, machine.client.access.scrubber)
-        reason = f": '{messages}'" if messages else "."
+        reason = f": '{messages}'." if messages else "."
         raise BmcError(f"The BMC {machine.bmc_name} does not {action}: its task {task.name} is {task.state}{reason}")

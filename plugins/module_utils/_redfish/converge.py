@@ -106,8 +106,8 @@ def apply_bios_request(
     ]
     if request.host_answers and machine.self_test_state:
         remarks.append(
-            f"The BMC {client.access.bmc_name} says that the server is in its self-test ({machine.self_test_state}), but "
-            "its operating system answers. So the self-test has ended."
+            f"The BMC {client.access.bmc_name} says that the server is in its self-test ({machine.self_test_state}), "
+            "but its operating system answers. So the self-test has ended."
         )
     diff = _build_diff_of_pending_values(registry, machine, to_send, to_clear)
     # Settings that a BMC hides while they are pending are sent in each run until they are active. Only the first time

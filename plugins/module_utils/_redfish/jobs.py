@@ -31,8 +31,7 @@ class Job:
         self.id = str(resource.get("Id") or path.rstrip("/").rsplit("/", 1)[-1])
         self.state = str(resource.get("JobState") or resource.get("TaskState") or "unknown")
         self.kind = str(resource.get("JobType") or resource.get("Name") or "")
-        entries = resource.get("Messages")
-        self.messages = list(parse_messages(entries if isinstance(entries, list) else ()))
+        self.messages = list(parse_messages(resource.get("Messages")))
         if isinstance(resource.get("Message"), str):
             self.messages += parse_messages([{"Message": resource["Message"]}])
 
@@ -51,5 +50,5 @@ def fetch_failure_of_job(client: RedfishClient, path: str) -> str:
     if not job.has_failed:
         return ""
     messages = join_error_messages(job.messages, client.access.scrubber)
-    reason = f": '{messages}'" if messages else "."
+    reason = f": '{messages}'." if messages else "."
     return f"The job {job.id} is {job.state}{reason}"

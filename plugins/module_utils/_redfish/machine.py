@@ -14,6 +14,7 @@ from .attributes.catalogue import detect_vendor
 from .connection.client import SERVICE_ROOT
 from .connection.collections import fetch_expanded_members, fetch_member_paths, list_paths
 from .connection.responses import BmcError, Message, parse_messages
+from .connection.shapes import list_or_empty, object_or_empty
 from .jobs import OPEN_JOB_STATES, Job
 from .systems import System, find_nested_link_path, find_system_by_name_or_only_server
 
@@ -47,10 +48,8 @@ class Machine:
         self.bios = bios
         self.bios_path = bios_path
         self.vendor = detect_vendor(str(self.system.get("Manufacturer") or ""))
-        attributes = bios.body.get("Attributes")
-        self.active: dict[str, Value] = dict(attributes) if isinstance(attributes, dict) else {}
-        settings = bios.body.get("@Redfish.Settings")
-        self.settings: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
+        self.active: dict[str, Value] = dict(object_or_empty(bios.body.get("Attributes")))
+        self.settings: Mapping[str, Any] = object_or_empty(bios.body.get("@Redfish.Settings"))
         #: The resource to which new values are sent; by default the resource of the active values.
         self.settings_path = bios_path
         self.settings_etag = bios.etag
@@ -129,12 +128,11 @@ class Machine:
         """Return the state of a running power-on self-test; None where none is running or the BMC does not say."""
         if self.power_state.lower() == "off":
             return None
-        oem = self.system.get("Oem") or {}
-        hpe = (oem.get("Hpe") or oem.get("Hp") or {}).get("PostState") if isinstance(oem, dict) else None
+        oem = object_or_empty(self.system.get("Oem"))
+        hpe = object_or_empty(oem.get("Hpe") or oem.get("Hp")).get("PostState")
         if hpe:
             return str(hpe) if hpe in HPE_SELF_TEST_STATES else None
-        progress = self.system.get("BootProgress")
-        state = str(progress.get("LastState") or "None") if isinstance(progress, dict) else "None"
+        state = str(object_or_empty(self.system.get("BootProgress")).get("LastState") or "None")
         return None if state in BOOTED_STATES else state
 
     @property
@@ -145,7 +143,7 @@ class Machine:
     @property
     def failure_messages_of_last_boot(self) -> list[Message]:
         """Return the messages of the last boot about settings, without those that only report a success."""
-        return [message for message in parse_messages(self.settings.get("Messages") or ()) if not message.is_success]
+        return [message for message in parse_messages(self.settings.get("Messages")) if not message.is_success]
 
     @property
     def pending_values(self) -> dict[str, Value]:
@@ -194,8 +192,7 @@ def _read_pending_settings_into_machine(machine: Machine) -> None:
         response = machine.client.fetch_resource_if_present(path)
         if response is not None:
             machine.settings_path, machine.settings_etag = path, response.etag
-            attributes = response.body.get("Attributes")
-            machine.staged = dict(attributes) if isinstance(attributes, dict) else {}
+            machine.staged = dict(object_or_empty(response.body.get("Attributes")))
             machine.apply_times = machine.apply_times or _list_apply_times(response.body)
             return
     if linked_path:
@@ -214,22 +211,20 @@ def _list_apply_times(resource: Mapping[str, Any]) -> list[str]:
         ("@Redfish.SettingsApplyTime", "ApplyTime@Redfish.AllowableValues"),
         ("@Redfish.OperationApplyTimeSupport", "SupportedValues"),
     ):
-        support = resource.get(key)
-        apply_times = _list_texts(support.get(allowed_key)) if isinstance(support, dict) else []
+        apply_times = _list_texts(object_or_empty(resource.get(key)).get(allowed_key))
         if apply_times:
             return apply_times
     return []
 
 
 def _list_texts(value: object) -> list[str]:
-    return [entry.strip() for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+    return [entry.strip() for entry in list_or_empty(value) if isinstance(entry, str)]
 
 
 def _read_open_bios_jobs_of_dell(machine: Machine) -> None:
     if machine.vendor != "Dell":
         return
-    links = machine.system.get("Links")
-    paths = list_paths(links.get("ManagedBy")) if isinstance(links, dict) else []
+    paths = list_paths(object_or_empty(machine.system.get("Links")).get("ManagedBy"))
     paths = paths or fetch_member_paths(machine.client, f"{SERVICE_ROOT}/Managers") or []
     if not paths:
         return

@@ -12,6 +12,7 @@ from .attributes.registry import Registry
 from .connection.client import SERVICE_ROOT
 from .connection.collections import fetch_member_paths
 from .connection.responses import BmcError, RequestRefused
+from .connection.shapes import list_or_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +73,7 @@ def _registry_urls_english_first(path: str, resource: Mapping[str, Any]) -> list
     """Return the URLs of a registry; the URL of its English version comes first."""
     if isinstance(resource.get("RegistryEntries"), dict):
         return [str(resource.get("@odata.id") or path)]
-    entries = resource.get("Location")
-    locations = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    locations = [entry for entry in list_or_empty(resource.get("Location")) if isinstance(entry, dict)]
     locations.sort(key=lambda location: not str(location.get("Language") or "en").lower().startswith("en"))
     urls = []
     for location in locations:

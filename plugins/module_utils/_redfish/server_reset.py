@@ -13,6 +13,7 @@ import time
 
 from .._errors import BadRequest
 from .connection.responses import BmcError, join_error_messages
+from .connection.shapes import list_or_empty, nested_object_or_empty, object_or_empty
 from .connection.tasks import FAILED, follow_task
 from .systems import find_system_by_name_or_only_server
 
@@ -94,9 +95,8 @@ def _choose_reset_types(bmc_name: str, allowed: list[str], reset_kind: str) -> l
 
 
 def _get_reset_action_or_empty(system: Mapping[str, Any]) -> Mapping[str, Any]:
-    actions = system.get("Actions")
-    action = actions.get("#ComputerSystem.Reset") if isinstance(actions, dict) else None
-    return action if isinstance(action, dict) and action.get("target") else {}
+    action = nested_object_or_empty(system, "Actions", "#ComputerSystem.Reset")
+    return action if action.get("target") else {}
 
 
 def _list_allowed_reset_types(client: RedfishClient, action: Mapping[str, Any]) -> list[str]:
@@ -104,11 +104,10 @@ def _list_allowed_reset_types(client: RedfishClient, action: Mapping[str, Any]) 
     types = action.get(ALLOWED_TYPES_KEY)
     if not types and action.get("@Redfish.ActionInfo"):
         answer = client.fetch_resource_if_present(str(action["@Redfish.ActionInfo"]))
-        parameters = answer.body.get("Parameters") if answer else None
-        for parameter in parameters if isinstance(parameters, list) else ():
-            if isinstance(parameter, dict) and parameter.get("Name") == "ResetType":
+        for parameter in list_or_empty(answer.body.get("Parameters")) if answer else ():
+            if object_or_empty(parameter).get("Name") == "ResetType":
                 types = parameter.get("AllowableValues")
-    return [str(parameter) for parameter in types] if isinstance(types, list) else []
+    return [str(value) for value in list_or_empty(types)]
 
 
 def _parse_lower_power_state(system: Mapping[str, Any]) -> str:

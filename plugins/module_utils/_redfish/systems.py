@@ -15,6 +15,7 @@ import re
 from .connection.client import SERVICE_ROOT
 from .connection.collections import fetch_member_paths
 from .connection.responses import BmcBusy, BmcError, NoRedfish, RequestRefused
+from .connection.shapes import nested_object_or_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,10 +60,7 @@ class System:
 
 def find_nested_link_path(resource: Mapping[str, Any], *keys: str) -> str:
     """Return the path of a link under nested keys of a resource; "" where the resource has no such link."""
-    value: Any = resource
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return str(value.get("@odata.id") or "") if isinstance(value, dict) else ""
+    return str(nested_object_or_empty(resource, *keys).get("@odata.id") or "")
 
 
 def find_system_by_name_or_only_server(client: RedfishClient, name: str | None) -> System:

@@ -54,7 +54,7 @@ def test_the_next_page_of_a_collection_is_read(start: Start) -> None:
 
 def test_a_collection_whose_pages_never_end(start: Start) -> None:
     run = start("hpe", Faults(page_size=1))
-    run.bmc.faults.rewrite = lambda path, document: (  # type: ignore[assignment]
+    run.bmc.faults.rewrite = lambda path, document: (
         {**document, "Members@odata.nextLink": f"{path}?skip=0"} if path.endswith("/Systems") else document
     )
     assert run(check=True, wish=NPS4)["changed"] is True

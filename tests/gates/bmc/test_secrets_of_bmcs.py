@@ -72,7 +72,7 @@ def test_a_token_is_not_shown(start: Start, module: Module, kind: str) -> None:
         tokens.append(session.token)
         return session
 
-    run.bmc.accounts.open_session = remember  # type: ignore[method-assign]
+    run.bmc.accounts.open_session = remember  # type: ignore[method-assign,assignment]
     printed = module(run)
     assert "does not give" in printed and "***" in printed
     assert len(tokens) == 1 and tokens[0] not in printed

@@ -68,7 +68,7 @@ def test_without_a_tag_nothing_is_sent_over_what_somebody_changed_meanwhile(star
             bios.pending["Processors_SMTMode"] = "Disabled"
         return refuse(shown)  # type: ignore[arg-type]
 
-    bios.compute_etag = change_meanwhile  # type: ignore[method-assign,assignment]
+    bios.compute_etag = change_meanwhile  # type: ignore[method-assign]
     with pytest.raises(TuningError, match="Somebody else changes the BIOS settings"):
         run(wish=NPS4)
     assert run.bmc.pending_settings == {"Processors_SMTMode": "Disabled"}

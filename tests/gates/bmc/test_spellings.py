@@ -31,7 +31,9 @@ def test_numbers_as_text_and_texts_as_numbers_converge(start: Start, places: tup
 @pytest.mark.parametrize("fault", ["blanks_in", "capitals_in"])
 def test_blanks_and_capitals_converge(start: Start, fault: str, places: tuple[str, ...]) -> None:
     """The pending object of this maker repeats the active values, so a difference would be somebody else's."""
-    run = start("lenovo", Faults(**{fault: places}))
+    faults = Faults()
+    setattr(faults, fault, places)
+    run = start("lenovo", faults)
     wish = {"nps": "4", "smt": "off"}
     assert run.until_done(wish=wish) == 1
     assert run(check=True, wish=wish)["settings"][0]["verdict"] == "claimed by firmware"

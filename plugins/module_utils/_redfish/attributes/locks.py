@@ -10,6 +10,7 @@ Source: DMTF DSP8010, schema AttributeRegistry, MapFrom and MapToProperty.
 
 from __future__ import annotations
 
+from ..connection.shapes import list_or_empty
 from .registry import FLAG_NAMES
 
 TYPE_CHECKING = False
@@ -79,14 +80,18 @@ def _attribute_and_property_of_rule(rule: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _causing_values_of_rule(rule: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Value]:
-    names = [str(term.get("MapFromAttribute")) for term in rule.get("MapFrom") or ()]
+    names = [str(term.get("MapFromAttribute")) for term in _terms_of_rule(rule)]
     return {name: values.get(name) for name in names}
+
+
+def _terms_of_rule(rule: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [term for term in list_or_empty(rule.get("MapFrom")) if isinstance(term, dict)]
 
 
 def _condition_of_rule_is_met(registry: Registry, rule: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
     """Return whether the condition of a dependency is met; its terms are joined from left to right."""
     met: bool | None = None
-    for term in rule.get("MapFrom") or ():
+    for term in _terms_of_rule(rule):
         is_true = _is_term_true(registry, term, values)
         if met is None:
             met = is_true

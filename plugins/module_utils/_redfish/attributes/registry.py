@@ -13,6 +13,7 @@ import re
 
 from ..._errors import BadRequest
 from ..._notation.numbers import parse_whole_number
+from ..connection.shapes import list_or_empty, object_or_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ class Attribute:
         self.default: Value = entry.get("DefaultValue")
         #: The allowed values as stripped texts with their titles, and each as the registry has it, to be sent so.
         self.values: list[tuple[str, str]] = []
-        self.json_values: dict[str, Value] = {}
-        allowed = entry.get("Value")
-        for value in allowed if isinstance(allowed, list) else ():
-            name = value.get("ValueName") if isinstance(value, dict) else None
+        self.json_values: dict[str, Any] = {}
+        for allowed in list_or_empty(entry.get("Value")):
+            value = object_or_empty(allowed)
+            name = value.get("ValueName")
             if isinstance(name, (str, int, float)):
                 self.values.append((_to_text(name), _to_text(value.get("ValueDisplayName") or name)))
                 self.json_values[_to_text(name)] = name
@@ -94,7 +95,8 @@ class Attribute:
 
     def json_form(self, value: Value) -> Value:
         """Return a value in normal form as the registry has it, to be sent."""
-        return self.json_values.get(value, value) if isinstance(value, str) else value
+        json_value: Value = self.json_values.get(value, value) if isinstance(value, str) else value
+        return json_value
 
     def convert_to_attribute_type(self, wanted: Value) -> Value:
         """Return a value in the type that the BMC expects; raises BadRequest for a value that the BMC would refuse."""
@@ -148,14 +150,13 @@ class Registry:
     """All BIOS attributes of a machine, and the dependencies between them."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        entries = document.get("RegistryEntries")
-        entries = entries if isinstance(entries, dict) else {}
+        entries = object_or_empty(document.get("RegistryEntries"))
         self.name = str(document.get("Id") or "")
-        attributes = [Attribute(entry) for entry in entries.get("Attributes") or () if isinstance(entry, dict)]
+        attributes = [Attribute(entry) for entry in list_or_empty(entries.get("Attributes")) if isinstance(entry, dict)]
         self.attributes = {attribute.name: attribute for attribute in attributes if attribute.name}
         self.dependencies: list[Mapping[str, Any]] = [
             entry["Dependency"]
-            for entry in entries.get("Dependencies") or ()
+            for entry in list_or_empty(entries.get("Dependencies"))
             if isinstance(entry, dict)
             and entry.get("Type", "Map") == "Map"
             and isinstance(entry.get("Dependency"), dict)

@@ -50,8 +50,12 @@ def uri_to_path(bmc_name: str, uri: str) -> str:
     except ValueError:
         raise BmcError(f"The BMC {bmc_name} names a resource by what is no URI, '{uri}'.") from None
     path = f"/{parts.netloc}{parts.path}" if parts.netloc == "redfish" and not parts.scheme else parts.path
-    query = f"?{quote(parts.query, safe=UNQUOTED)}" if parts.query else ""
-    return f"/{quote(path, safe=UNQUOTED).lstrip('/')}{query}"
+    query = f"?{_quote(parts.query)}" if parts.query else ""
+    return f"/{_quote(path).lstrip('/')}{query}"
+
+
+def _quote(text: str) -> str:
+    return quote(text, safe=UNQUOTED, errors="replace")
 
 
 def redirection_to_path(base_url: str, path: str, location: str) -> str | None:

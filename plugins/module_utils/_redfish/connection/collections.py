@@ -9,6 +9,7 @@ Source: DMTF DSP0266, "Collections of resources", Members@odata.nextLink.
 from __future__ import annotations
 
 from .responses import RequestRefused
+from .shapes import list_or_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def fetch_members(client: RedfishClient, path: str) -> list[Mapping[str, Any]] |
     seen = {path}
     while response is not None:
         entries, next_page = response.body.get("Members"), response.body.get("Members@odata.nextLink")
-        members += [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        members += [entry for entry in list_or_empty(entries) if isinstance(entry, dict)]
         if not isinstance(next_page, str) or not next_page or next_page in seen or len(seen) > MAX_PAGES:
             break
         seen.add(next_page)

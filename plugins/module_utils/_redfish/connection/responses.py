@@ -14,6 +14,7 @@ import ssl
 
 from ..._errors import TuningError
 from ..._notation.numbers import parse_whole_number
+from .shapes import list_or_empty, object_or_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,8 +56,10 @@ class Message:
         self.id = str(entry.get("MessageId") or "")
         self.text = str(entry.get("Message") or "")
         self.severity = str(entry.get("MessageSeverity") or entry.get("Severity") or "")
-        self.arguments = [str(argument) for argument in entry.get("MessageArgs") or ()]
-        self.properties = [str(path).rsplit("/", 1)[-1].lstrip("#") for path in entry.get("RelatedProperties") or ()]
+        self.arguments = [str(argument) for argument in list_or_empty(entry.get("MessageArgs"))]
+        self.properties = [
+            str(path).rsplit("/", 1)[-1].lstrip("#") for path in list_or_empty(entry.get("RelatedProperties"))
+        ]
 
     @property
     def is_success(self) -> bool:
@@ -107,8 +110,8 @@ class Response:
     def messages(self) -> list[Message]:
         """Return the messages in the body: first those of the error, then those of the resource."""
         error = self.body.get("error")
-        entries = list(error.get("@Message.ExtendedInfo") or ()) if isinstance(error, dict) else []
-        entries += self.body.get("@Message.ExtendedInfo") or ()
+        entries = list_or_empty(object_or_empty(error).get("@Message.ExtendedInfo"))
+        entries = [*entries, *list_or_empty(self.body.get("@Message.ExtendedInfo"))]
         messages = [Message(entry) for entry in entries if isinstance(entry, dict)]
         if not messages and isinstance(error, dict):
             messages = [Message({"MessageId": error.get("code"), "Message": error.get("message")})]
@@ -141,8 +144,8 @@ class Response:
         return parse_whole_number(self.headers.get("retry-after", "").strip())
 
 
-def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:
-    for entry in entries:
+def parse_messages(entries: object) -> Iterator[Message]:
+    for entry in list_or_empty(entries):
         if isinstance(entry, dict):
             yield Message(entry)
 

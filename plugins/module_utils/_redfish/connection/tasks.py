@@ -83,8 +83,7 @@ def _ask_about_task(client: RedfishClient, path: str) -> Task:
         # The BMC may be back for the next question. Whatever it did meanwhile is found by reading the settings.
         return Task(path, "unknown", NOT_KNOWN)
     state = str(response.body.get("TaskState") or response.body.get("JobState") or "")
-    entries = response.body.get("Messages")
-    messages = [*parse_messages(entries if isinstance(entries, list) else ()), *response.messages]
+    messages = [*parse_messages(response.body.get("Messages")), *response.messages]
     if response.status in (404, 410):
         # Monitors of ended tasks vanish.
         return Task(path, "gone", ENDED)

@@ -11,7 +11,6 @@ Source: DMTF DSP0266 (the Redfish specification), sections on sessions, ETags an
 
 from __future__ import annotations
 
-import base64
 import json
 import ssl
 import time
@@ -23,7 +22,7 @@ from . import pinned_certificate
 from .addresses import bmc_address_to_https_url, redirection_to_path, uri_to_path
 from .bodies import MAX_RESPONSE_BYTES, parse_body
 from .responses import BmcBusy, BmcError, NoRedfish, RequestRefused, Response, bmc_connection_error_message
-from .scrubbing import Scrubber
+from .scrubbing import Scrubber, encode_basic_credentials
 from .time_limit import call_within
 
 TYPE_CHECKING = False
@@ -280,8 +279,8 @@ class RedfishClient:
         if self._token:
             request_headers["X-Auth-Token"] = self._token
         if self.access.auth == BASIC:
-            user_and_password = f"{self.access.username}:{self.access.password}".encode()
-            request_headers["Authorization"] = f"Basic {base64.b64encode(user_and_password).decode()}"
+            credentials = encode_basic_credentials(self.access.username, self.access.password)
+            request_headers["Authorization"] = f"Basic {credentials}"
         data = None
         if body is not None:
             request_headers["Content-Type"] = "application/json"

@@ -26,9 +26,15 @@ def list_spellings(secret: str) -> list[str]:
     as_json = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     # Some programs escape the slash, and some write the digits of an escape in capital letters.
     as_json += [text.replace("/", "\\/") for text in as_json]
-    as_url = [quote(secret), quote(secret, safe=""), quote_plus(secret), quote(secret, safe="").lower()]
+    as_url = [quote(secret, safe=safe, errors="surrogatepass") for safe in ("/", "")]
+    as_url += [as_url[1].lower(), quote_plus(secret, errors="surrogatepass")]
     spellings = {secret, *as_json, *as_url, repr(secret)[1:-1], secret.replace('"', '\\"')}
     return sorted(filter(None, spellings), key=len, reverse=True)
+
+
+def encode_basic_credentials(username: str, password: str) -> str:
+    """Return a user and a password as the header Authorization of HTTP has them, without the word Basic."""
+    return base64.b64encode(f"{username}:{password}".encode("utf-8", "surrogatepass")).decode()
 
 
 class Scrubber:
@@ -37,7 +43,7 @@ class Scrubber:
     def __init__(self, username: str, password: str) -> None:
         self._spellings: list[str] = []
         self.add_secret(password)
-        self.add_secret(base64.b64encode(f"{username}:{password}".encode()).decode())
+        self.add_secret(encode_basic_credentials(username, password))
 
     def add_secret(self, secret: str) -> None:
         """Have one more secret taken out, such as the token of the session."""

@@ -35,7 +35,7 @@ def call_within(seconds: float, function: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(min(seconds, threading.TIMEOUT_MAX))
     if errors:
         raise errors[0]
     if not results:

@@ -54,7 +54,7 @@ PATTERNS = (
         re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE),
         "00000000-0000-0000-0000-000000000000",
     ),
-    (re.compile(r"\b[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}\b", re.IGNORECASE), "00:00:00:00:00:00"),
+    (re.compile(r"\b[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}\b", re.IGNORECASE), "xx:xx:xx:xx:xx:xx"),
     (re.compile(r"\b(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}\b"), "0.0.0.0"),
     (re.compile(r"\b(?:[0-9a-f]{1,4}:){3,7}[0-9a-f:]*[0-9a-f]\b", re.IGNORECASE), "::"),
     (re.compile(r"\biqn\.\d{4}-\d\d\.[^\s\"\\]+"), "iqn.2000-01.com.example"),

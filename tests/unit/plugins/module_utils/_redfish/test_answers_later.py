@@ -115,3 +115,18 @@ def test_why_a_job_failed(bmc: Bmc, tmp_path: Path) -> None:
     dell.pending, dell.jobs = {}, {"JID_1": "Failed"}
     dell.answers["GET", f"{ROOT}/Managers/1/Jobs/JID_1"] = [(200, {"Id": "JID_1", "JobState": "Failed"}, {})] * 9
     assert "The job JID_1 is Failed." in run(check=True, nps="4")["settings"][0]["sentence"]
+
+
+def test_what_was_sent_when_the_connection_was_lost_is_not_somebody_elses(bmc: Bmc, run: Runs) -> None:
+    def answer(method: str, path: str, body: Any, headers: Any) -> Any:
+        told = Bmc.answer(bmc, method, path, body, headers)
+        if method == "PATCH":
+            raise ConnectionResetError(104, "Connection reset by peer")
+        return told
+
+    bmc.answer = answer  # type: ignore[method-assign]
+    with pytest.raises(BmcError, match="cannot be reached: Connection reset"):
+        run(smt="off")
+    assert bmc.pending == {"ProcSMT": "Disabled"}
+    del bmc.answer
+    assert run(nps="4")["changed"] is True

@@ -67,6 +67,12 @@ def take_back_and_raise(
     machine: Machine, pending_before: Mapping[str, Value], values: Mapping[str, Value], sentence: str
 ) -> NoReturn:
     """Restore the earlier pending values, read them back, and raise the error that says what is pending now."""
+    if machine.hides_pending_settings:
+        raise StillPending(
+            f"{sentence} This BMC does not show what waits for a boot, so it is not known whether a boot would apply "
+            "some of it.",
+            values,
+        )
     failure = ""
     try:
         had_taken_values = restore_earlier_pending_values(machine, pending_before, values)

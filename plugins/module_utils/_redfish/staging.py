@@ -99,18 +99,21 @@ def _read_until_settings_are_shown(
     if task is not None and task.outcome != FAILED:
         ends = task.path and task.outcome != NOT_KNOWN
         patience = SECONDS_AFTER_TASK if ends else 0.0 if task.path else machine.client.access.patience
+    elif machine.vendor == "Dell":
+        # The answer names the job, which is made while the settings are taken.
+        patience = SECONDS_AFTER_TASK
     for pause in (*TASK_PAUSES, TASK_PAUSES[-1], TASK_PAUSES[-1]):
-        dropped = [
-            name
-            for name, value in values.items()
-            if machine_after.staged.get(name, machine_after.active.get(name)) != value
-        ]
-        if not dropped or machine_after.hides_pending_settings or waited + pause > patience:
+        is_shown = machine_after.hides_pending_settings or not _list_dropped(machine_after, values)
+        if is_shown or waited + pause > patience:
             break
         machine.client.sleep(pause)
         waited += pause
         machine_after = machine.read_machine_again()
-    return machine_after, dropped
+    return machine_after, _list_dropped(machine_after, values)
+
+
+def _list_dropped(machine: Machine, values: Mapping[str, Value]) -> list[str]:
+    return [name for name, value in values.items() if machine.staged.get(name, machine.active.get(name)) != value]
 
 
 def _find_or_create_job_of_dell(machine: Machine, location: str, values: Mapping[str, Value]) -> Job | None:

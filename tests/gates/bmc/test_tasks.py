@@ -40,6 +40,20 @@ def test_a_task_that_fails_puts_its_reason_into_the_sentence(start: Start) -> No
     assert json.loads(run.file.read_text())["sent"] == {}
 
 
+def test_nothing_is_claimed_of_settings_that_a_bmc_hides(start: Start) -> None:
+    run = start("supermicro", Faults(task_polls=2, task_fails="NPS4 needs DIMMs in all channels."))
+    said = run.refused("'NPS4 needs DIMMs in all channels.'", wish=NPS4)
+    assert "it is not known whether a boot would apply some of it" in said and "Nothing is pending" not in said
+    assert json.loads(run.file.read_text())["sent"] != {}
+
+
+def test_a_bmc_that_shows_it_at_the_last_moment(start: Start) -> None:
+    """Seven pauses are sixty seconds, and what the last reading shows counts."""
+    run = start("lenovo", Faults(task_polls=8, task_named_in="nowhere"))
+    assert run(wish=NPS4)["changed"] is True
+    assert run.slept == [1, 2, 4, 8, 15, 15, 15]
+
+
 @pytest.mark.parametrize("place", ["location", "nowhere"])
 def test_a_task_that_does_not_end_is_not_denied_and_stays_remembered(start: Start, place: str) -> None:
     run = start("lenovo", Faults(task_polls=10**6, task_named_in=place))

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from .connection.responses import BmcError, join_error_messages
 from .connection.shapes import nested_object_or_empty, object_or_empty
-from .connection.tasks import FAILED, follow_task
+from .connection.tasks import FAILED, TASK_PAUSES, follow_task
 from .sending import NothingPending, StillPending, require_successful_response, send_settings_with_entity_tag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import NoReturn
 
     from .attributes.registry import Value
     from .connection.responses import Response
     from .machine import Machine
+
+#: How often pending settings are read again, after growing pauses, until they are cleared.
+PAUSES_UNTIL_CLEARED = 3
 
 
 def clear_pending_settings_and_jobs(machine: Machine) -> Machine:
@@ -37,7 +40,7 @@ def clear_pending_settings_and_jobs(machine: Machine) -> Machine:
             if known:
                 response = send_settings_with_entity_tag(machine_after, known)
                 _require_done(machine_after, response, "take back what is pending")
-        machine_after = machine.read_machine_again()
+        machine_after = _read_until(machine, lambda current: not current.pending_values)
     if machine_after.pending_values:
         raise BmcError(
             f"The BMC {machine.bmc_name} still has {', '.join(machine_after.pending_values)} pending after the request "
@@ -79,7 +82,11 @@ def take_back_and_raise(
     except BmcError as error:
         had_taken_values, failure = True, f" {error}"
     try:
-        machine_after = machine.read_machine_again() if had_taken_values else machine
+        machine_after = machine
+        if had_taken_values:
+            machine_after = _read_until(
+                machine, lambda current: current.pending_values.items() <= pending_before.items()
+            )
     except BmcError as error:
         raise StillPending(
             f"{sentence} It is not known whether other values of this run are still pending. {error}", values
@@ -100,6 +107,17 @@ def take_back_and_raise(
     raise NothingPending(
         f"{sentence} {taken_back} is pending from this run. Find the reason of the lock with epyc_bmc_bios_info."
     )
+
+
+def _read_until(machine: Machine, is_done: Callable[[Machine], bool]) -> Machine:
+    """Return the machine when a request is done, or after the last pause; a BMC may name no task to ask about."""
+    machine_after = machine.read_machine_again()
+    for pause in TASK_PAUSES[:PAUSES_UNTIL_CLEARED]:
+        if is_done(machine_after):
+            break
+        machine.client.sleep(pause)
+        machine_after = machine.read_machine_again()
+    return machine_after
 
 
 def _find_clear_pending_action_of_dell(machine: Machine) -> str:

@@ -33,6 +33,14 @@ def test_a_task_is_followed_to_its_end(start: Start, place: str) -> None:
     assert run(wish=NPS4)["settings"][0]["verdict"] == "claimed by firmware"
 
 
+@pytest.mark.parametrize("place", ["location", "nowhere"])
+def test_what_others_left_is_cleared_by_a_task_too(start: Start, place: str) -> None:
+    faults = Faults(task_polls=3, task_named_in=place, foreign_pending={"Processors_SMTMode": "Disabled"})
+    run = start("lenovo", faults)
+    run(wish=NPS4, foreign="clear")
+    assert run.bmc.pending_settings == {"Memory_NUMANodesperSocket": "NPS4"}
+
+
 def test_a_task_that_fails_puts_its_reason_into_the_sentence(start: Start) -> None:
     run = start("lenovo", Faults(task_polls=2, task_fails="NPS4 needs DIMMs in all channels."))
     said = run.refused("'NPS4 needs DIMMs in all channels.'", wish=NPS4)

@@ -136,6 +136,10 @@ def _find_or_create_job_of_dell(machine: Machine, location: str, values: Mapping
             f"The BMC {machine.bmc_name} has {', '.join(values)} pending and made no job for it, so no boot would "
             "apply it. Clear it with pending: clear, or make the job in the web interface of the BMC."
         )
-    if job.state in ("Failed", "CompletedWithErrors"):
-        raise BmcError(f"The job {job.id} of the BMC {machine.bmc_name} is {job.state}. Clear it with pending: clear.")
+    if job.has_failed:
+        messages = join_error_messages(job.messages, machine.client.access.scrubber)
+        raise BmcError(
+            f"The job {job.id} of the BMC {machine.bmc_name} is {job.state}{_quote(messages)}. Clear it with "
+            "pending: clear."
+        )
     return job

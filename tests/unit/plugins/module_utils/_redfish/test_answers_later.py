@@ -74,7 +74,8 @@ def test_a_request_whose_task_fails_or_does_not_end(bmc: Bmc, run: Runs) -> None
 
 def test_what_cannot_be_taken_back_is_said(bmc: Bmc, run: Runs) -> None:
     bmc.spoil = lambda values: {} if "InfinityFabricPstate" not in values else {"ProcSMT": "Disabled"}
-    for refusal in ((400, {}, {}), (202, {}, LOCATION)):
+    refusals: list[Any] = [(400, {}, {}), (202, {}, LOCATION)]
+    for refusal in refusals:
         bmc.pending = {}
         bmc.answers["GET", MONITOR] = [(200, {"TaskState": "Exception"}, {})]
 

@@ -26,7 +26,7 @@ options:
   password:
     description:
       - The password of the account. Keep it in Ansible Vault. It is sent once, to begin the session, and never again,
-        because BMCs lock accounts.
+        because BMCs lock accounts. With O(auth=basic) it is sent with each request, until the BMC refuses it once.
     type: str
     required: true
   ca_path:
@@ -49,11 +49,18 @@ options:
     description: How many seconds to repeat one request while the BMC responds that it is busy.
     type: int
     default: 60
+  auth:
+    description:
+      - V(session) begins a session at the BMC and ends it. V(basic) sends the password with each request, for BMCs
+        without a service of sessions, or with that service switched off.
+    type: str
+    choices: [session, basic]
+    default: session
   system:
     description: The Id of the system, where the BMC has several, as with an add-in card that is a system of its own.
     type: str
 notes:
-  - Runs on the controller, with C(delegate_to=localhost). It uses Redfish within one session that is always ended,
-    and sends one request at a time.
+  - Runs on the controller, with C(delegate_to=localhost). It uses Redfish within one session that is ended in
+    any case, and sends one request at a time.
   - Tested with emulated BMCs and recordings, but not on hardware.
 """

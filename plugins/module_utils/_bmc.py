@@ -13,9 +13,9 @@ from ansible.module_utils.urls import Request
 
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
-from ._module_results import exit_module, fail_module
+from ._module_results import exit_module, fail_module, warn_of_remarks
 from ._notation.option_values import refuse_impossible_values
-from ._redfish.connection.client import BmcAccess, RedfishClient
+from ._redfish.connection.client import BASIC, SESSION, BmcAccess, RedfishClient
 from ._redfish.connection.responses import BmcError
 
 TYPE_CHECKING = False
@@ -33,6 +33,7 @@ CONNECTION_OPTIONS = dict(
     validate_certs=dict(type="bool", default=True),
     timeout=dict(type="int", default=30),
     patience=dict(type="int", default=60),
+    auth=dict(type="str", choices=[SESSION, BASIC], default=SESSION),
     system=dict(type="str"),
 )
 
@@ -61,13 +62,21 @@ def run_bmc_module(
             params["validate_certs"],
             params["timeout"],
             params["patience"],
+            params["auth"],
         )
-        with RedfishClient(access, open_url) as client:
-            result = action(params, client, module.check_mode)
     except TuningError as error:
         fail_module(module, error, {})
+        return
+    client, scrub = RedfishClient(access, open_url), access.scrubber.scrub
+    try:
+        with client:
+            result = action(params, client, module.check_mode)
+    except TuningError as error:
+        warn_of_remarks(module, scrub(client.remarks))
+        fail_module(module, TuningError(scrub(str(error)), **scrub(error.details)), {})
     else:
-        exit_module(module, add_text_to_diff(result, {}))
+        warn_of_remarks(module, scrub(client.remarks))
+        exit_module(module, add_text_to_diff(scrub(result), {}))
 
 
 def open_url(method: str, url: str, **more: Any) -> Any:

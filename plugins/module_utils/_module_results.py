@@ -11,7 +11,7 @@ from ._notation.printable import escape_lines_in_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from ansible.module_utils.basic import AnsibleModule
@@ -24,10 +24,14 @@ def exit_module(module: AnsibleModule, result: Mapping[str, Any]) -> None:
 
     All texts are escaped here, because they may quote a server, a file or a model, and Ansible prints them.
     """
-    shown = escape_lines_in_data(result)
-    for remark in shown.get("remarks") or ():
-        module.warn(shorten_words_and_sentence(remark))
-    module.exit_json(**shown)
+    warn_of_remarks(module, result.get("remarks") or ())
+    module.exit_json(**escape_lines_in_data(result))
+
+
+def warn_of_remarks(module: AnsibleModule, remarks: Iterable[str]) -> None:
+    """Have Ansible warn of each remark, escaped and cut in length."""
+    for remark in remarks:
+        module.warn(shorten_words_and_sentence(escape_lines_in_data(remark)))
 
 
 def fail_module(module: AnsibleModule, error: TuningError, knob_files: Mapping[str, Any]) -> None:

@@ -116,6 +116,12 @@ options:
     type: str
     choices: [refuse, keep, clear]
     default: refuse
+  host_answers:
+    description:
+      - Whether the operating system of the server answers at this moment, as over SSH. Then the server is in no
+        self-test, whatever the BMC says; the boot progress of some BMCs never ends.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -265,7 +271,15 @@ def send_bios_settings(params: Mapping[str, Any], client: RedfishClient, check: 
     options = {name: "on" if params[name] else "off" for name in SWITCHES if params[name] is not None}
     options.update({name: str(params[name]) for name in CHOICES if params[name] is not None})
     undo = params["state"] == "original"
-    request = BiosRequest(options, params["attributes"], undo, params["unlock"], params["pending"], params["system"])
+    request = BiosRequest(
+        options,
+        params["attributes"],
+        undo,
+        params["unlock"],
+        params["pending"],
+        params["system"],
+        params["host_answers"],
+    )
     return apply_bios_request(client, request, Originals(params["originals"], check), check)
 
 
@@ -276,6 +290,7 @@ def main() -> None:
         attributes=dict(type="dict", default={}),
         unlock=dict(type="bool", default=True),
         pending=dict(type="str", choices=["refuse", "keep", "clear"], default="refuse"),
+        host_answers=dict(type="bool", default=False),
         **CHOICES,
         **{name: dict(type="bool") for name in SWITCHES},
     )

@@ -172,3 +172,18 @@ def test_a_reset_that_a_bmc_cannot_do_is_refused_before_the_drain(controller: Pa
         assert told in done.stdout
         assert ("it was drained" in done.stdout) is (how == "force")
     assert (fleet["node01"].host.boots, fleet["node01"].open_sessions) == (before, [])
+
+
+def test_the_probe_writes_a_recording_of_each_bmc(controller: Path, fleet: Fleet) -> None:
+    probed = ("node01", "node02", "node05")
+    before = {name: len(fleet[name].request_log) for name in probed}
+    done = ansible_playbook(controller, "-vvv", "-l", ",".join(probed), "sovereign.epyc.probe")
+    assert done.returncode == 0, done.stdout
+    for name in probed:
+        asked = fleet[name].request_log[before[name] :]
+        assert {one.method for one in asked if "/Sessions" not in one.path} == {"GET"}
+        recording = (controller / f".bios/{name}-recording.json").read_text()
+        assert json.loads(recording)["resources"] and fleet[name].open_sessions == []
+        secrets_of_bmc = (fleet[name].password, fleet[name].address)
+        assert [text for text in secrets_of_bmc if text in recording] == [] and fleet[name].password not in done.stdout
+    assert "what " in done.stdout and "apply times" in done.stdout

@@ -47,6 +47,7 @@ class Client:
         self.system = f"/redfish/v1/Systems/{data['system']}"
         self.bios = f"{self.system}/Bios"
         self.pending = f"{self.bios}/{data['settings']}".rstrip("/")
+        self.takes_tags = data["if_match"] != "refused"
         self.manager = f"/redfish/v1/Managers/{data['manager']}"
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
@@ -72,7 +73,8 @@ class Client:
         return reply.body
 
     def patch(self, attributes: dict[str, Any], match: str = "*") -> Reply:
-        return self("PATCH", self.pending, {"Attributes": attributes, **ON_RESET}, If_Match=match)
+        headers = {"If_Match": match} if self.takes_tags else {}
+        return self("PATCH", self.pending, {"Attributes": attributes, **ON_RESET}, **headers)
 
     def reset(self, kind: str = "ForceRestart") -> Reply:
         return self("POST", f"{self.system}/Actions/ComputerSystem.Reset", {"ResetType": kind})

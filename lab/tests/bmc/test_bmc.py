@@ -93,7 +93,7 @@ def test_dependencies_stand_in_the_registry_of_the_standard(bmc: Start) -> None:
 
 def test_there_is_no_vendor_of_another_name() -> None:
     with pytest.raises(VepycError, match="the vendors are ami, dell"):
-        load_personality("cisco")
+        load_personality("ibm")
 
 
 # Who may come in

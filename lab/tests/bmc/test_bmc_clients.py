@@ -148,7 +148,7 @@ def test_community_general(bmc: Start) -> None:
     setting = {
         "category": "Systems",
         "command": "SetBiosAttributes",
-        "epyc_bios_attributes": {"NumaNodesPerSocket": "4"},
+        "bios_attributes": {"NumaNodesPerSocket": "4"},
     }
     assert ansible(there, "redfish_config", **setting)["changed"] is True
     assert there.pending_settings == {"NumaNodesPerSocket": "4"}

@@ -5,7 +5,7 @@
 
     from vepyc.bmc import Faults, serve_bmc
 
-    with serve_bmc("dell", Faults(etag_races=1)) as bmc:  # or ami, hpe, lenovo, supermicro
+    with serve_bmc("dell", Faults(etag_races=1)) as bmc:  # or ami, hpe, idrac10, lenovo, supermicro, cisco
         bmc.url, bmc.address, bmc.port                    # https://127.0.0.1:PORT, 127.0.0.1, PORT
         bmc.user, bmc.password                            # of its only account
         bmc.access_data                                   # all of these and `vendor`, as texts
@@ -23,9 +23,12 @@
 time, `session_limit` and `lock_after` limit sessions and wrong passwords. In lab/tests the fixture `bmc` is
 `serve_bmc`, ended by pytest: `there = bmc("hpe", Faults(two_boots=True))`.
 
+`serve_bmc(recording=Path("bmc.json"))` answers as the BMC did whose owner has sent this recording (docs/bios.md says
+how they are made); such a BMC can only be read.
+
 Modules: `personality` (a vendor, from `data/`), `registry` (allowed values), `state` (active and pending settings,
 jobs, boots), `host` (power, POST), `accounts`, `tree` (resources for GET), `requests` (all methods), `server`, `tls`,
-and `errors`.
+`tasks` (answers before the work is done), `recorded` (recordings of real BMCs) and `errors`.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ from .accounts import Accounts
 from .faults import Faults
 from .host import Host
 from .personality import PERSONALITIES, load_personality
+from .recorded import Recording
 from .server import Request, Server
 from .state import Job
 
@@ -66,6 +70,7 @@ class Bmc:
         post_seconds: float = 0,
         session_limit: int = 4,
         lock_after: int = 3,
+        recording: Path | None = None,
     ) -> None:
         chosen = load_personality(personality)
         self.faults = faults or Faults(**chosen.get("faults", {}))
@@ -75,7 +80,8 @@ class Bmc:
         self.accounts = Accounts(self.user, self.password, self.faults, personality, session_limit, lock_after)
         files = tls.ensure_tls_files(folder)
         self.ca, self.fingerprint = files.ca, files.fingerprint
-        self._server = Server(self.host, self.accounts, files, port)
+        replayed = Recording(recording) if recording else None
+        self._server = Server(self.host, self.accounts, files, port, replayed)
         self.address, self.port = "127.0.0.1", int(self._server.server_address[1])
         self.url = f"https://{self.address}:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)

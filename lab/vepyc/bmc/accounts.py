@@ -63,7 +63,9 @@ class Accounts:
         """Open a session; RefusedRequest for a wrong password or too many sessions."""
         self.require_password(user, password)
         if self.faults.sessions_exhausted or len(self.sessions) >= self.session_limit:
-            raise RefusedRequest(503, "IDRAC.2.8.RAC0218" if self.vendor == "dell" else "SessionLimitExceeded")
+            raise RefusedRequest(
+                503, "IDRAC.2.8.RAC0218" if self.vendor in ("dell", "idrac10") else "SessionLimitExceeded"
+            )
         self._made += 1
         session = Session(str(self._made), secrets.token_hex(16), str(user))
         self.sessions[session.id] = session

@@ -39,9 +39,12 @@ _OEM = {
 }
 
 
-def build_message(name: str, *arguments: str, related: str = "") -> dict[str, Any]:
-    """Return a message; a name with dots is a vendor's, any other name is of the standard's Base registry."""
-    text = _OEM[name] if name in _OEM else _BASE[name]
+def build_message(name: str, *arguments: str, related: str = "", text: str = "") -> dict[str, Any]:
+    """Return a message, with its own text unless one is given.
+
+    A name with dots is a vendor's, any other name is of the standard's Base registry.
+    """
+    text = text or (_OEM[name] if name in _OEM else _BASE[name])
     for number, argument in enumerate(arguments, 1):
         text = text.replace(f"%{number}", f"'{argument}'")
     good = name == "Success"

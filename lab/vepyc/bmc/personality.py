@@ -5,6 +5,7 @@
 
 The keys of such a file:
 
+`base`          the vendor whose file has all that this one does not have
 `attributes`    by name: `value` (active at the start), and `of` (the values allowed: a list, the name of one of
                 `lists`, or names with what people see), `range` (lowest, highest, step), `password` or neither (a
                 text); `title` and `menu` for people; `readonly` where nobody may write
@@ -28,7 +29,9 @@ from ..errors import VepycError
 
 _DATA = Path(__file__).parent / "data"
 #: The names of all vendors.
-PERSONALITIES = ("ami", "dell", "hpe", "lenovo", "supermicro")
+PERSONALITIES = ("ami", "dell", "hpe", "idrac10", "lenovo", "supermicro")
+#: Machines of which it is not known how they are set, so that the collection only reads them.
+READ_ONLY_PERSONALITIES = ("cisco",)
 
 
 class Personality:
@@ -98,6 +101,10 @@ def _guess_attribute(name: str, value: object, data: Mapping[str, Any]) -> dict[
 @cache
 def load_personality(name: str) -> Personality:
     """Load the personality of a vendor; an unknown name is an error."""
-    if name not in PERSONALITIES:
-        raise VepycError(f"there is no BMC {name!r}; the vendors are {', '.join(PERSONALITIES)}")
-    return Personality(name, json.loads((_DATA / f"{name}.json").read_text()))
+    names = (*PERSONALITIES, *READ_ONLY_PERSONALITIES)
+    if name not in names:
+        raise VepycError(f"there is no BMC {name!r}; the vendors are {', '.join(names)}")
+    data = json.loads((_DATA / f"{name}.json").read_text())
+    if base := data.get("base"):
+        data = {**json.loads((_DATA / f"{base}.json").read_text()), **data}
+    return Personality(name, data)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .errors import RefusedRequest
+from .faults import Faults
 from .personality import Personality
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -27,8 +28,10 @@ _LOCKS = ("ReadOnly", "GrayOut", "Hidden")
 class Registry:
     """The registry of a personality, which validates values and is sent to clients."""
 
-    def __init__(self, personality: Personality, opaque: bool = False) -> None:
+    def __init__(self, personality: Personality, faults: Faults | None = None) -> None:
         self.personality = personality
+        self.faults = faults or Faults()
+        opaque = self.faults.opaque_names
         names = personality.attributes
         #: The names of attributes for clients, by their names in this package.
         self.shown = {
@@ -36,10 +39,26 @@ class Registry:
         }
         self.known = {shown: name for name, shown in self.shown.items()}
 
-    def client_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values by the attribute names for clients; passwords are None."""
+    def client_values(self, values: Mapping[str, Any], place: str) -> dict[str, Any]:
+        """Return values by the attribute names for clients, as they are spelled in a place; passwords are None."""
         hidden = self.personality.attributes
-        return {self.shown[name]: None if hidden[name].get("password") else value for name, value in values.items()}
+        return {
+            self.shown[name]: None if hidden[name].get("password") else self._spell(value, place)
+            for name, value in values.items()
+        }
+
+    def _spell(self, value: Any, place: str) -> Any:
+        """Return a value as this BMC spells it in the registry, among the active values or among the pending ones."""
+        if place in self.faults.numbers_in and isinstance(value, str) and value.isdigit():
+            return int(value)
+        if isinstance(value, str) and place in self.faults.capitals_in:
+            value = value.upper()
+        return f"{value} " if isinstance(value, str) and place in self.faults.blanks_in else value
+
+    def parse_client_value(self, name: str, value: Any) -> Any:
+        """Return a value as it is spelled in this package; it has to be sent as the registry has it."""
+        known = self.personality.allowed_values(self.known.get(name, "")) if name in self.known else None
+        return next((own for own in known or () if self._spell(own, "registry") == value), value)
 
     def validate_value(self, name: str, value: object) -> None:
         """Raise RefusedRequest for an unknown attribute, or for a value that it cannot have."""
@@ -111,7 +130,10 @@ class Registry:
             "DisplayOrder": list(self.shown).index(name),
         }
         if (allowed := self.personality.allowed_values(name)) is not None:
-            values = [{"ValueName": value, "ValueDisplayName": display} for value, display in allowed.items()]
+            values = [
+                {"ValueName": self._spell(value, "registry"), "ValueDisplayName": display}
+                for value, display in allowed.items()
+            ]
             entry |= {"Type": "Enumeration", "Value": values}
         elif "range" in spec:
             low, high, step = spec["range"]

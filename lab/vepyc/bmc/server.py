@@ -9,14 +9,16 @@ import gzip
 import json
 import ssl
 import threading
+import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from .accounts import Accounts
-from .errors import RefusedRequest
+from .errors import RefusedRequest, build_message
 from .host import Host
+from .recorded import Recording
 from .requests import Answer, Requests
 from .tls import TlsFiles
 
@@ -42,10 +44,12 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, host: Host, accounts: Accounts, tls: TlsFiles, port: int) -> None:
+    def __init__(
+        self, host: Host, accounts: Accounts, tls: TlsFiles, port: int, recording: Recording | None = None
+    ) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self.host = host
-        self.requests = Requests(host, accounts)
+        self.requests = Requests(host, accounts, recording)
         self.context = tls.build_context()
         self.log: list[Request] = []
         self.ending = threading.Event()
@@ -58,6 +62,23 @@ class Server(ThreadingHTTPServer):
                 super().finish_request(secure, client_address)
         except (ssl.SSLError, OSError):
             pass  # the client does not trust the certificate, or has left
+
+
+class _SlowWriter:
+    """Writes some bytes in a second, to the end of the server at the latest."""
+
+    def __init__(self, stream: Any, bytes_per_second: float, ending: threading.Event) -> None:
+        self.stream, self.pause, self.ending = stream, 1 / bytes_per_second, ending
+
+    def write(self, data: bytes) -> int:
+        for number in range(len(data)):
+            if self.ending.wait(self.pause):
+                break
+            self.stream.write(data[number : number + 1])
+        return len(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -76,16 +97,48 @@ class Handler(BaseHTTPRequestHandler):
         try:
             body = self._read_body()
             path, _, query = self.path.partition("?")
-            if query.startswith("$"):
-                raise RefusedRequest(501, "QueryNotSupported")
-            answer, auth = self.server.requests.answer_request(self.command, path, self.headers, body)
+            if query.startswith("$") and not self.server.requests.recording:
+                raise RefusedRequest(self.server.host.faults.query_status, "QueryNotSupported")
+            self._fail_on_purpose(path)
+            answer, auth = self.server.requests.answer_request(self.command, path, self.headers, body, query)
         except RefusedRequest as error:
+            if kind := self.server.host.faults.repeats_request_as:
+                error.messages.insert(0, build_message("GeneralError", text=self._repeat_request(kind, body)))
             answer, auth = Answer(error.status, error.error_document(), error.headers), error.auth
         if isinstance(body, dict) and "Password" in body:
             body = {**body, "Password": "********"}
         logged_headers = {name: self.headers[name] for name in self._LOGGED_HEADERS if name in self.headers}
         self.server.log.append(Request(self.command, self.path, answer.status, auth, body or None, logged_headers))
         self._send_answer(answer)
+
+    def _repeat_request(self, kind: str, body: Any) -> str:
+        """Return the request as a thoughtless BMC quotes it."""
+        headers = {name: self.headers.get(name) for name in ("X-Auth-Token", "Authorization") if name in self.headers}
+        values = [str(value) for value in {**headers, **(body or {})}.values()]
+        if kind == "url":
+            return "&".join(urllib.parse.quote(value, safe="") for value in values)
+        return json.dumps([headers, body]) if kind == "json" else " ".join(values)
+
+    def _fail_on_purpose(self, path: str) -> None:
+        failing = self.server.host.faults.failing
+        for end, (status, count) in failing.items():
+            if path.rstrip("/").endswith(end) and count > 0:
+                failing[end] = (status, count - 1)
+                raise RefusedRequest(status, "GeneralError")
+
+    def _garble_on_purpose(self, data: bytes) -> bytes:
+        """Return what is sent in place of a good answer."""
+        faults = self.server.host.faults
+        for end, count in faults.garbled.items():
+            if self.command == "GET" and self.path.rstrip("/").endswith(end) and count > 0:
+                faults.garbled[end] = count - 1
+                return data[: len(data) // 2] if faults.garbled_body == b"cut" else faults.garbled_body
+        return data
+
+    def setup(self) -> None:
+        super().setup()
+        if rate := self.server.host.faults.bytes_per_second:
+            self.wfile = _SlowWriter(self.wfile, rate, self.server.ending)  # type: ignore[assignment]
 
     do_GET = do_HEAD = do_PATCH = do_POST = do_PUT = do_DELETE = _serve_request
 
@@ -107,6 +160,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_answer(self, answer: Answer) -> None:
         data = answer.text.encode() or (b"" if answer.document is None else json.dumps(answer.document).encode())
+        if itself := self.server.host.faults.calls_itself:
+            data = data.replace(b'"/redfish', f'"{itself}/redfish'.encode())
+            answer.headers.update(
+                {"Location": itself + answer.headers["Location"]} if "Location" in answer.headers else {}
+            )
+        data = self._garble_on_purpose(data) if answer.status == 200 else data
         self.send_response(answer.status)
         self.send_header("OData-Version", "4.0")
         self.send_header("Cache-Control", "no-cache")

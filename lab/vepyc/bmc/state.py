@@ -26,6 +26,7 @@ class Job:
     state: str = "Scheduled"
     percent: int = 0
     names: tuple[str, ...] = ()
+    message: str = ""
 
 
 class Bios:
@@ -34,7 +35,7 @@ class Bios:
     def __init__(self, personality: Personality, faults: Faults, active: Mapping[str, Any]) -> None:
         self.personality = personality
         self.faults = faults
-        self.registry = Registry(personality, faults.opaque_names)
+        self.registry = Registry(personality, faults)
         self.messages: list[dict[str, Any]] = []
         self.jobs: dict[str, Job] = {}
         self.has_pending_object = not faults.post_first  # True if the pending object exists
@@ -56,20 +57,27 @@ class Bios:
         """The job that waits for a boot."""
         return next((job for job in self.jobs.values() if job.state == "Scheduled"), None)
 
+    @property
+    def apply_times(self) -> list[str]:
+        """The times at which the BMC can apply settings."""
+        return list(self.faults.apply_times or self.personality["apply_times"])
+
     def active_attributes(self) -> dict[str, Any]:
         """Return `Attributes` of the resource Bios."""
         early = self.pending if self.faults.early_active and self.scheduled_job else {}
-        return self.registry.client_values({**self.active, **early})
+        return self.registry.client_values({**self.active, **early}, "active")
 
     def pending_attributes(self) -> dict[str, Any]:
         """Return `Attributes` of the pending object: all, or only those that differ, depending on the vendor."""
         everything = self.personality["pending_shows"] == "all"
-        return self.registry.client_values({**self.active, **self.pending} if everything else self.pending)
+        shown = {**self.active, **self.pending} if everything else self.pending
+        return {**self.registry.client_values(shown, "pending"), **self.faults.only_in_pending}
 
     def compute_etag(self, shown: Mapping[str, Any]) -> str:
         """Return the ETag of an object with these attributes."""
         text = json.dumps([shown, self._others, [asdict(job) for job in self.jobs.values()]], sort_keys=True)
-        return '"' + hashlib.sha256(text.encode()).hexdigest()[:16] + '"'
+        weak = "W/" if self.faults.if_match in ("weak", "strong") else ""
+        return f'{weak}"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
 
     def note_foreign_write(self) -> None:
         """Record a write of another client, which changes the ETag."""
@@ -81,8 +89,9 @@ class Bios:
             raise RefusedRequest(403, "SMC.1.0.OemLicenseNotPassed", "DCMS")
         if not self.has_pending_object:
             raise RefusedRequest(404, "ResourceMissingAtURI", "SD")
-        if apply_time and apply_time not in self.personality["apply_times"]:
+        if apply_time and apply_time not in self.apply_times:
             raise RefusedRequest(400, "PropertyValueNotInList", apply_time, "ApplyTime")
+        wanted = {name: self.registry.parse_client_value(name, value) for name, value in wanted.items()}
         for name, value in wanted.items():
             self.registry.validate_value(name, value)
         values = {self.registry.known[name]: value for name, value in wanted.items()}
@@ -92,7 +101,9 @@ class Bios:
             raise RefusedRequest(400, "IDRAC.2.8.SYS011")
         if self.personality["conflict"] == "refuse":
             self._refuse_locked(values)
-        self.pending.update(values)
+        self.pending.update(
+            {name: value for name, value in values.items() if name not in self.faults.accept_and_drop_at_once}
+        )
         for name in [name for name, value in self.pending.items() if value == self.active[name]]:
             del self.pending[name]
         self._boots_left = 2 if self.faults.two_boots else 1
@@ -144,7 +155,10 @@ class Bios:
         job = self.scheduled_job
         if job or (self.pending and not self.personality["jobs"]):
             self._boots_left -= 1
-            if self._boots_left <= 0:
+            if self._boots_left <= 0 and job and self.faults.job_fails:
+                job.state, job.percent, job.message = "Failed", 100, self.faults.job_fails
+                self.pending.clear()
+            elif self._boots_left <= 0:
                 self._apply_pending()
                 if job:
                     job.state, job.percent = "Completed", 100

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 from .accounts import Accounts
+from .errors import RefusedRequest
 from .host import Host
 
 ROOT = "/redfish/v1"
@@ -30,14 +32,14 @@ class Tree:
         self.manager = f"{ROOT}/Managers/{self.data['manager']}"
         self.bios = f"{self.system}/Bios"
         self.pending = f"{self.bios}/{self.data['settings']}".rstrip("/")
-        self.jobs = f"{self.manager}/Jobs"
+        self.jobs = f"{self.manager}/{self.data.get('jobs_at', 'Jobs')}"
         self.registry = str(self.data["registry"]["uri"])
         self.uuid = str(uuid.uuid5(uuid.NAMESPACE_URL, self.system))
         self._documents: dict[str, Callable[[], Document]] = {
             "/redfish": lambda: {"v1": f"{ROOT}/"},
             ROOT: self._build_root,
             f"{ROOT}/odata": self._build_odata,
-            f"{ROOT}/Systems": lambda: _build_collection(f"{ROOT}/Systems", "ComputerSystem", [self.system]),
+            f"{ROOT}/Systems": lambda: _build_collection(f"{ROOT}/Systems", "ComputerSystem", self._system_paths),
             self.system: self._build_system,
             self.bios: self._build_bios,
             f"{ROOT}/Managers": lambda: _build_collection(f"{ROOT}/Managers", "Manager", [self.manager]),
@@ -45,7 +47,7 @@ class Tree:
             f"{ROOT}/Registries": lambda: _build_collection(
                 f"{ROOT}/Registries",
                 "MessageRegistryFile",
-                [] if host.faults.no_registry else [self._registry_file_path],
+                self._registry_paths,
             ),
             f"{ROOT}/SessionService": self._build_session_service,
             SESSIONS: lambda: _build_collection(
@@ -64,10 +66,32 @@ class Tree:
 
     @property
     def _registry_file_path(self) -> str:
-        return f"{ROOT}/Registries/{self.data['registry']['name']}"
+        odd = self.host.faults.registry_named_by == "odd name"
+        return f"{ROOT}/Registries/{'Setup.v1' if odd else self.data['registry']['name']}"
+
+    @property
+    def _registry_paths(self) -> list[str]:
+        """The paths of registries; those of messages are only shown by faults, and have no resource here."""
+        messages = [f"{ROOT}/Registries/{name}" for name in ("Base.1.18.0", "Oem.1.0")]
+        is_alone = not self.host.faults.page_size and self.host.faults.registry_named_by != "odd name"
+        others = [] if is_alone else messages
+        return [] if self.host.faults.no_registry else [*others, self._registry_file_path]
+
+    @property
+    def _system_paths(self) -> list[str]:
+        return [*(f"{ROOT}/Systems/{name}" for name in self.host.faults.more_systems), self.system]
 
     def find_resource(self, path: str) -> Document | None:
         """Return the resource of this path, None if there is none."""
+        document = self._build_resource_of_path(path)
+        if document and self.host.faults.if_match == "no tags":
+            document.pop("@odata.etag", None)
+        return document
+
+    def _build_resource_of_path(self, path: str) -> Document | None:
+        name = path.removeprefix(f"{ROOT}/Systems/").removesuffix("/Bios")
+        if name in self.host.faults.more_systems:
+            return self._build_further_system(path, name)
         if path in self._documents:
             return self._documents[path]()
         host, bios = self.host, self.host.bios
@@ -138,7 +162,18 @@ class Tree:
         if self.data.get("oem_post"):
             state = "InPost" if host.is_in_post else "FinishedPost" if host.on else "PowerOff"
             document["Oem"] = {self.data["oem_post"]: {"PostState": state}}
-        return document
+        return {**document, **host.faults.system_shows}
+
+    def _build_further_system(self, path: str, name: str) -> Document:
+        """Return another system, or its BIOS; both look like those of the server."""
+        if path.endswith("/Bios"):
+            return {**self._build_bios(), "@odata.id": path}
+        system = f"{ROOT}/Systems/{name}"
+        document = json.loads(json.dumps(self._build_system()).replace(self.system, system)) | {"Id": name}
+        document |= self.host.faults.more_systems[name]
+        if status := document.get("status"):
+            raise RefusedRequest(int(status), "GeneralError")
+        return {key: value for key, value in document.items() if value is not None}
 
     def _build_bios(self) -> Document:
         bios = self.host.bios
@@ -149,12 +184,14 @@ class Tree:
             document["AttributeRegistry"] = self.data["registry"]["name"]
         document["Actions"] = {"#Bios.ResetBios": {"target": f"{self.bios}/Actions/Bios.ResetBios"}}
         document["ResetBiosToDefaultsPending"] = bios.defaults_pending
+        document |= self.data.get("bios_shows", {})
         if self.pending != self.bios and not self.host.faults.no_settings_link:
             settings: Document = {
                 "@odata.type": "#Settings.v1_3_5.Settings",
                 "SettingsObject": _build_link(self.pending),
             }
-            settings["SupportedApplyTimes"] = self.data["apply_times"]
+            if self.host.faults.apply_times_named_in == "bios":
+                settings["SupportedApplyTimes"] = bios.apply_times
             if bios.messages:
                 settings |= {"Messages": bios.messages, "Time": "2026-01-01T00:00:00Z"}
             document["@Redfish.Settings"] = settings
@@ -166,6 +203,11 @@ class Tree:
         document["Attributes"] = shown
         document["@odata.etag"] = self.host.bios.compute_etag(shown)
         document["AttributeRegistry"] = self.data["registry"]["name"]
+        times, place = self.host.bios.apply_times, self.host.faults.apply_times_named_in
+        if place == "pending":
+            document["@Redfish.SettingsApplyTime"] = {"ApplyTime@Redfish.AllowableValues": times}
+        if place == "operations":
+            document["@Redfish.OperationApplyTimeSupport"] = {"SupportedValues": times}
         if self.data["jobs"]:
             target = f"{self.pending}/Actions/Oem/DellManager.ClearPending"
             document["Actions"] = {"Oem": {"#DellManager.ClearPending": {"target": target}}}
@@ -189,21 +231,36 @@ class Tree:
             **document,
             "Registry": name,
             "Languages": ["en"],
-            "Location": [{"Language": "en", "Uri": self.registry}],
+            "Location": [
+                {
+                    "Language": "en",
+                    "Uri": {"extref": self.registry}
+                    if self.host.faults.registry_named_by == "extref"
+                    else self.registry,
+                }
+            ],
         }
 
     def _find_job(self, path: str, folder: str, name: str) -> Document | None:
         jobs = self.host.bios.jobs
         if path == self.jobs:
             return _build_collection(self.jobs, "DellJob", [f"{self.jobs}/{job}" for job in jobs])
-        if folder not in (self.jobs, f"{ROOT}/TaskService/Tasks") or name not in jobs:
+        if (
+            folder not in (self.jobs, f"{ROOT}/TaskService/Tasks", f"{ROOT}/TaskService/TaskMonitors")
+            or name not in jobs
+        ):
             return None
         job = jobs[name]
         if folder == self.jobs:
             document = _build_resource(
                 path, "DellJob.v1_5_0.DellJob", "Configure: BIOS.Setup.1-1", JobType="BIOSConfiguration"
             )
-            return {**document, "JobState": job.state, "PercentComplete": job.percent, "Message": f"Job {job.state}."}
+            return {
+                **document,
+                "JobState": job.state,
+                "PercentComplete": job.percent,
+                "Message": job.message or f"Job {job.state}.",
+            }
         state = "Completed" if job.state == "Completed" else "Starting"
         return _build_resource(path, "Task.v1_7_1.Task", "Task", TaskState=state, TaskStatus="OK")
 

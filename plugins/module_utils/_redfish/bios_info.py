@@ -11,6 +11,7 @@ from .attributes.redaction import redact_secret_values
 from .attributes.resolve import find_attribute_of_option, subject_never_set_over_redfish
 from .connection.responses import BmcError
 from .machine import read_machine_settings_and_jobs
+from .registry_files import fetch_attribute_registry
 from .settings_table import build_claims_for_bios_check
 
 TYPE_CHECKING = False
@@ -33,9 +34,9 @@ def read_result_of_bios_info_module(
     Without a registry, descriptions and claims are empty, and a remark has the reason.
     """
     machine = read_machine_settings_and_jobs(client, system_id)
-    remarks = []
+    remarks = [remark for remark in (machine.doubt, machine.no_place_reason) if remark]
     try:
-        registry = machine.fetch_attribute_registry()
+        registry = fetch_attribute_registry(machine)
     except BmcError as error:
         registry = None
         remarks.append(str(error))

@@ -14,7 +14,11 @@ from .attributes.locks import find_lock_under_future_values
 from .attributes.redaction import redact_secret_values
 from .attributes.resolve import MissingOption, Target, resolve_targets_and_missing_options
 from .boot_phases import BootPhases, plan_targets_by_boot, refuse_blocked_attributes
+from .clearing import clear_pending_settings_and_jobs
+from .jobs import fetch_failure_of_job
 from .machine import read_machine_settings_and_jobs
+from .registry_files import fetch_attribute_registry
+from .sending import LockedUntilBoot, NothingPending, StillPending, refuse_other_apply_times
 from .settings_table import (
     WAITS,
     WRONG,
@@ -23,7 +27,7 @@ from .settings_table import (
     rows_to_module_result,
     value_dropped_at_boot_reason,
 )
-from .staging import LockedUntilBoot, clear_pending_settings_and_jobs, send_and_read_back_settings
+from .staging import send_and_read_back_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +46,8 @@ class BiosRequest:
     """Requested BIOS settings: options, attributes by name, or with ``undo`` the originals.
 
     ``foreign`` says whether to refuse, keep or clear settings that somebody else has pending. With ``unlock``, a
-    profile that locks requested settings is changed.
+    profile that locks requested settings is changed. With ``host_answers``, the operating system of the server answers,
+    so a self-test of which the BMC speaks has ended.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class BiosRequest:
         unlock: bool = True,
         foreign: str = REFUSE,
         system: str | None = None,
+        host_answers: bool = False,
     ) -> None:
         self.options = options
         self.attributes = attributes
@@ -60,6 +66,7 @@ class BiosRequest:
         self.unlock = unlock
         self.foreign = foreign
         self.system = system
+        self.host_answers = host_answers
 
 
 def apply_bios_request(
@@ -68,7 +75,7 @@ def apply_bios_request(
     """Send settings that are neither active nor pending, unless ``check`` is set, and return the module's result."""
     machine = read_machine_settings_and_jobs(client, request.system)
     originals.require_originals_of_machine(machine)
-    registry = machine.fetch_attribute_registry()
+    registry = fetch_attribute_registry(machine)
     targets, absent = (
         _originals_to_targets(registry, originals)
         if request.undo
@@ -76,12 +83,20 @@ def apply_bios_request(
             registry, machine.vendor, machine.active, request.options, request.attributes
         )
     )
+    machine.own_names = {*targets, *originals.last_sent_values}
     plan = _plan_boots_of_request(registry, machine, targets, request)
+    if any(originals.last_sent_values.get(name) == target.value for name, target in plan.first_boot.items()):
+        machine.failure_of_last_job = fetch_failure_of_job(client, originals.last_job_path)
     before = build_rows(targets, absent, machine, plan, originals.last_sent_values)
     if plan.blocked:
         refuse_blocked_attributes(plan.blocked, **rows_to_module_result(before))
     to_send, to_clear = _choose_values_to_send_and_clear(registry, machine, targets, plan, originals, request)
-    remarks = [*plan.remarks, *(missing.sentence for missing in absent)]
+    if (to_send or to_clear) and machine.no_place_reason:
+        raise BadRequest(f"{machine.no_place_reason} Nothing was changed.")
+    if to_send or (to_clear and machine.vendor != "Dell"):
+        refuse_other_apply_times(machine)
+    remarks = [machine.doubt] if machine.doubt else []
+    remarks += [*plan.remarks, *(missing.sentence for missing in absent)]
     remarks += [
         row["sentence"]
         for row in before
@@ -89,6 +104,11 @@ def apply_bios_request(
         and row["attribute"] in to_send
         and value_dropped_at_boot_reason(to_send[row["attribute"]], machine, originals.last_sent_values)
     ]
+    if request.host_answers and machine.self_test_state:
+        remarks.append(
+            f"The BMC {client.access.bmc_name} says that the server is in its self-test ({machine.self_test_state}), "
+            "but its operating system answers. So the self-test has ended."
+        )
     diff = _build_diff_of_pending_values(registry, machine, to_send, to_clear)
     # Settings that a BMC hides while they are pending are sent in each run until they are active. Only the first time
     # counts as a change.
@@ -98,7 +118,9 @@ def apply_bios_request(
     changed = bool(to_clear or (to_send and not already_sent))
     if check:
         return _build_module_result(registry, machine, request, before, plan, remarks, diff if changed else {}, changed)
-    if (to_send or to_clear) and machine.self_test_state:
+    if (to_send or to_clear) and machine.doubt:
+        raise BadRequest(f"{machine.doubt} Nothing was changed.")
+    if (to_send or to_clear) and machine.self_test_state and not request.host_answers:
         raise BadRequest(
             f"The server of the BMC {client.access.bmc_name} is in its self-test ({machine.self_test_state}), where "
             "settings are refused or lost. Run again when the server has started. A server that stays in its self-test "
@@ -210,7 +232,7 @@ def _save_originals_and_send_values(
     later = _names_unlocked_by_request(registry, machine, values)
     originals.save_originals_and_values_to_send(machine, registry, values)
     try:
-        return send_and_read_back_settings(machine, values, later)[0]
+        return _send_and_remember(machine, values, later, originals)
     except LockedUntilBoot:
         originals.remove_stored_sent_values(later)
         first = {name: value for name, value in values.items() if name not in later}
@@ -219,14 +241,21 @@ def _save_originals_and_send_values(
         )
         for name in later:
             plan.second_boot[name] = plan.first_boot.pop(name)
-        try:
-            return send_and_read_back_settings(machine, first, set())[0]
-        except Exception:
-            originals.remove_stored_sent_values(first)
-            raise
-    except Exception:
+        return _send_and_remember(machine, first, set(), originals)
+
+
+def _send_and_remember(machine: Machine, values: Mapping[str, Value], later: set[str], originals: Originals) -> Machine:
+    """Send values and read them back; a value stays stored as sent unless the BMC has shown that it is not pending."""
+    try:
+        machine_after, job_path = send_and_read_back_settings(machine, values, later)
+    except NothingPending:
         originals.remove_stored_sent_values(values)
         raise
+    except StillPending as error:
+        originals.remove_stored_sent_values(values.keys() - error.names)
+        raise
+    originals.store_job_path(job_path)
+    return machine_after
 
 
 def _names_unlocked_by_request(registry: Registry, machine: Machine, values: Mapping[str, Value]) -> set[str]:
@@ -272,11 +301,11 @@ def _build_module_result(
         "reboot_required": bool(machine.pending_values) or any(row["verdict"] == WAITS for row in rows),
         "boots": plan.boot_count,
         **rows_to_module_result(rows),
-        "again": machine.self_test_state is not None,
+        "again": machine.self_test_state is not None and not request.host_answers,
         "claims": build_claims_for_bios_check(registry, machine, None if request.undo else request.options),
         "pending": redact_secret_values(machine.pending_values, registry),
         "jobs": machine.job_summaries,
         "machine": machine.summary,
         "diff": diff,
-        "remarks": list(dict.fromkeys([*remarks, *plan.remarks])),
+        "remarks": list(dict.fromkeys([*remarks, *plan.remarks, *machine.remarks])),
     }

@@ -11,16 +11,19 @@ Source: DMTF DSP8010, schemas ComputerSystem, Bios, Settings and AttributeRegist
 from __future__ import annotations
 
 from .attributes.catalogue import detect_vendor
-from .attributes.registry import Registry
 from .connection.client import SERVICE_ROOT
+from .connection.collections import fetch_expanded_members, fetch_member_paths, list_paths
 from .connection.responses import BmcError, Message, parse_messages
+from .connection.shapes import list_or_empty, object_or_empty
+from .jobs import OPEN_JOB_STATES, Job
+from .systems import System, find_nested_link_path, find_system_by_name_or_only_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-    from .attributes.registry import Value
+    from .attributes.registry import Registry, Value
     from .connection.client import RedfishClient
     from .connection.responses import Response
 
@@ -30,42 +33,41 @@ PENDING_NAMES = ("Settings", "Pending", "SD")
 HPE_SELF_TEST_STATES = ("InPost", "InPostDiscoveryComplete")
 #: Standard states of the boot in which no self-test runs.
 BOOTED_STATES = ("None", "OSBootStarted", "OSRunning", "OEM")
-#: States of a job of Dell that waits, and of a job that waits or runs.
-WAITING_JOB_STATES = ("New", "Downloading", "Downloaded", "Scheduling", "Scheduled", "ReadyForExecution", "Waiting")
-OPEN_JOB_STATES = (*WAITING_JOB_STATES, "Running")
-
-
-class Job:
-    """A job that applies BIOS settings at the next boot."""
-
-    def __init__(self, path: str, resource: Mapping[str, Any]) -> None:
-        self.path = path
-        self.id = str(resource.get("Id") or path.rstrip("/").rsplit("/", 1)[-1])
-        self.state = str(resource.get("JobState") or resource.get("TaskState") or "unknown")
-        self.kind = str(resource.get("JobType") or resource.get("Name") or "")
 
 
 class Machine:
     """The BIOS of a server at the time of the reading, and the resource to which new settings are sent."""
 
-    def __init__(self, client: RedfishClient, system: Mapping[str, Any], bios: Response, bios_path: str) -> None:
+    def __init__(self, client: RedfishClient, system: System, bios: Response) -> None:
         self.client = client
-        self.system = system
+        self.system = system.resource
+        self.system_path = system.path
+        #: A sentence on why this may not be the server; "" where it is sure.
+        self.doubt = system.doubt
+        bios_path = system.bios_path
         self.bios = bios
         self.bios_path = bios_path
-        self.vendor = detect_vendor(str(system.get("Manufacturer") or ""))
-        attributes = bios.body.get("Attributes")
-        self.active: dict[str, Value] = dict(attributes) if isinstance(attributes, dict) else {}
-        settings = bios.body.get("@Redfish.Settings")
-        self.settings: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
+        self.vendor = detect_vendor(str(self.system.get("Manufacturer") or ""))
+        self.active: dict[str, Value] = dict(object_or_empty(bios.body.get("Attributes")))
+        self.settings: Mapping[str, Any] = object_or_empty(bios.body.get("@Redfish.Settings"))
         #: The resource to which new values are sent; by default the resource of the active values.
         self.settings_path = bios_path
         self.settings_etag = bios.etag
         self.settings_exist = True
+        #: A sentence on why no settings can be sent to this BMC; "" where they can.
+        self.no_place_reason = ""
         self.staged: dict[str, Value] = {}
         self.apply_times: list[str] = []
         self.jobs: list[Job] = []
         self.jobs_path: str | None = None
+        #: Why the job that was to apply the settings of an earlier run failed; "" where none failed.
+        self.failure_of_last_job = ""
+        #: Sentences on what the BMC says, for the people who run this.
+        self.remarks: list[str] = []
+        #: The registry of the attributes, once it was fetched; the values are in its spelling from then on.
+        self.registry: Registry | None = None
+        #: Names of attributes that are requested, or that an earlier run has sent.
+        self.own_names: set[str] = set()
         self.manager: str | None = None
 
     @property
@@ -73,7 +75,21 @@ class Machine:
         return self.client.access.bmc_name
 
     def read_machine_again(self) -> Machine:
-        return read_machine_settings_and_jobs(self.client, str(self.system.get("Id") or "") or None)
+        """Fetch everything of this very machine once more."""
+        system = System(self.system_path, self.client.fetch_resource_body(self.system_path))
+        system.doubt = self.doubt
+        machine = _read_machine(self.client, system)
+        machine.own_names, machine.remarks = self.own_names, self.remarks
+        machine.failure_of_last_job = self.failure_of_last_job
+        if self.registry:
+            machine.use_spelling_of_registry(self.registry)
+        return machine
+
+    def use_spelling_of_registry(self, registry: Registry) -> None:
+        """Have all values in the spelling of the registry, so that equal values are equal."""
+        self.registry = registry
+        self.active = registry.normal_forms(self.active)
+        self.staged = registry.normal_forms(self.staged)
 
     @property
     def model(self) -> str:
@@ -112,12 +128,11 @@ class Machine:
         """Return the state of a running power-on self-test; None where none is running or the BMC does not say."""
         if self.power_state.lower() == "off":
             return None
-        oem = self.system.get("Oem") or {}
-        hpe = (oem.get("Hpe") or oem.get("Hp") or {}).get("PostState") if isinstance(oem, dict) else None
+        oem = object_or_empty(self.system.get("Oem"))
+        hpe = object_or_empty(oem.get("Hpe") or oem.get("Hp")).get("PostState")
         if hpe:
             return str(hpe) if hpe in HPE_SELF_TEST_STATES else None
-        progress = self.system.get("BootProgress")
-        state = str(progress.get("LastState") or "None") if isinstance(progress, dict) else "None"
+        state = str(object_or_empty(self.system.get("BootProgress")).get("LastState") or "None")
         return None if state in BOOTED_STATES else state
 
     @property
@@ -128,7 +143,7 @@ class Machine:
     @property
     def failure_messages_of_last_boot(self) -> list[Message]:
         """Return the messages of the last boot about settings, without those that only report a success."""
-        return [message for message in parse_messages(self.settings.get("Messages") or ()) if not message.is_success]
+        return [message for message in parse_messages(self.settings.get("Messages")) if not message.is_success]
 
     @property
     def pending_values(self) -> dict[str, Value]:
@@ -136,124 +151,81 @@ class Machine:
 
         Some BMCs show the values of a waiting job as active already, so all staged values count while a job waits.
         """
+        # Where the resource with pending settings repeats active ones, an attribute that only this resource has is no
+        # change of anybody: it belongs to a device that is not there, or cannot be set now.
+        repeats_active = any(name in self.active and self.active[name] == value for name, value in self.staged.items())
+        staged = {
+            name: value
+            for name, value in self.staged.items()
+            if not repeats_active or name in self.active or name in self.own_names
+        }
         if self.jobs and len(self.staged) < len(self.active):
-            return dict(self.staged)
-        return {name: value for name, value in self.staged.items() if self.active.get(name) != value}
-
-    def fetch_attribute_registry(self) -> Registry:
-        """Fetch the registry of the BIOS attributes."""
-        name = str(self.bios.body.get("AttributeRegistry") or "")
-        for path in self._list_registry_file_paths(name):
-            response = self.client.fetch_resource_if_present(path)
-            for uri in _registry_urls_english_first(response.body if response else {}):
-                document = self.client.fetch_resource_if_present(uri)
-                registry = Registry(document.body if document else {})
-                if len(registry):
-                    return registry
-        raise BmcError(
-            f"The BMC {self.bmc_name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so it is "
-            "unknown which values this machine takes. Boards of AMI send the registry to the BMC in their self-test: "
-            "start the machine once while its BMC is up, then run again. Nothing was changed."
-        )
-
-    def _list_registry_file_paths(self, name: str) -> Iterator[str]:
-        if name:
-            yield f"{SERVICE_ROOT}/Registries/{name}"
-        # The name of the registry in the BIOS resource may differ from that in the collection of registries.
-        collection = self.client.fetch_resource_if_present(f"{SERVICE_ROOT}/Registries")
-        for member in list_paths_of_members(collection.body if collection else {}):
-            last = member.rsplit("/", 1)[-1]
-            if ("bios" in last.lower() and "attribute" in last.lower()) or (
-                name and last.startswith(name.split(".")[0])
-            ):
-                yield member
+            return staged
+        return {name: value for name, value in staged.items() if self.active.get(name) != value}
 
 
 def read_machine_settings_and_jobs(client: RedfishClient, system_id: str | None = None) -> Machine:
     """Fetch a system, its active and pending settings and its open jobs; this takes five to seven requests."""
-    system = find_system_by_id_or_only_server(client, system_id)
-    path = find_nested_link_path(system, "Bios")
+    return _read_machine(client, find_system_by_name_or_only_server(client, system_id))
+
+
+def _read_machine(client: RedfishClient, system: System) -> Machine:
+    path = system.bios_path
     bios = client.fetch_resource_if_present(path) if path else None
     if bios is None or not isinstance(bios.body.get("Attributes"), dict):
         raise BmcError(
             f"The BMC {client.access.bmc_name} does not show BIOS settings. OpenBMC without additions has none, and "
             "boards of AMI show them after the first start with their BMC up. Nothing was changed."
         )
-    machine = Machine(client, system, bios, path)
+    machine = Machine(client, system, bios)
     _read_pending_settings_into_machine(machine)
     _read_open_bios_jobs_of_dell(machine)
     return machine
 
 
-def list_paths_of_members(collection: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the members of a collection."""
-    members = collection.get("Members")
-    paths = (
-        [member.get("@odata.id") for member in members if isinstance(member, dict)] if isinstance(members, list) else []
-    )
-    return [str(member) for member in paths if member]
-
-
-def find_nested_link_path(resource: Mapping[str, Any], *keys: str) -> str:
-    """Return the path of a link under nested keys of a resource; "" where the resource has no such link."""
-    value: Any = resource
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return str(value.get("@odata.id") or "") if isinstance(value, dict) else ""
-
-
-def find_system_by_id_or_only_server(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
-    """Return the system with an id; without an id, the server itself among the systems that the BMC shows."""
-    all_paths = paths = list_paths_of_members(client.fetch_resource_body(f"{SERVICE_ROOT}/Systems"))
-    if system_id:
-        paths = [path for path in all_paths if path.rstrip("/").rsplit("/", 1)[-1] == system_id]
-        if not paths:
-            names = ", ".join(path.rstrip("/").rsplit("/", 1)[-1] for path in all_paths) or "none"
-            raise BmcError(f"The BMC {client.access.bmc_name} has no system {system_id}, but {names}.")
-    systems = [system for system in map(client.fetch_resource_body, paths) if find_nested_link_path(system, "Bios")]
-    # A BMC also shows an add-in card that has processors as a system.
-    physical = [system for system in systems if str(system.get("SystemType") or "Physical") == "Physical"]
-    embedded = [system for system in physical if str(system.get("Id")) in ("1", "Self", "System.Embedded.1")]
-    for candidates in (physical, embedded):
-        if len(candidates) == 1:
-            return candidates[0]
-    if not systems:
-        raise BmcError(f"The BMC {client.access.bmc_name} shows no system with a BIOS. Nothing was changed.")
-    names = ", ".join(str(system.get("Id")) for system in systems)
-    raise BmcError(f"The BMC {client.access.bmc_name} has several systems, {names}. Choose one with the option system.")
-
-
 def _read_pending_settings_into_machine(machine: Machine) -> None:
     settings = machine.settings
-    machine.apply_times = [str(apply_time) for apply_time in settings.get("SupportedApplyTimes") or ()]
+    machine.apply_times = _list_texts(settings.get("SupportedApplyTimes"))
     linked_path = find_nested_link_path(settings, "SettingsObject")
     paths = [linked_path] if linked_path else [f"{machine.bios_path.rstrip('/')}/{name}" for name in PENDING_NAMES]
     for path in paths:
         response = machine.client.fetch_resource_if_present(path)
         if response is not None:
             machine.settings_path, machine.settings_etag = path, response.etag
-            attributes = response.body.get("Attributes")
-            machine.staged = dict(attributes) if isinstance(attributes, dict) else {}
-            support = response.body.get("@Redfish.SettingsApplyTime")
-            offered = support.get("ApplyTime@Redfish.AllowableValues") if isinstance(support, dict) else None
-            machine.apply_times = machine.apply_times or [str(apply_time) for apply_time in offered or ()]
+            machine.staged = dict(object_or_empty(response.body.get("Attributes")))
+            machine.apply_times = machine.apply_times or _list_apply_times(response.body)
             return
     if linked_path:
         # The BMC creates the resource when settings are sent to its path for the first time.
         machine.settings_path, machine.settings_etag, machine.settings_exist = linked_path, None, False
     elif machine.vendor != "Supermicro":
-        raise BmcError(
+        machine.no_place_reason = (
             f"The BMC {machine.bmc_name} gives no link to its pending settings, and has them at none of the usual "
-            f"places ({', '.join(PENDING_NAMES)}). Nothing was changed."
+            f"places ({', '.join(PENDING_NAMES)}), so it is not known where it takes new ones."
         )
+
+
+def _list_apply_times(resource: Mapping[str, Any]) -> list[str]:
+    """Return the apply times that a resource with pending settings offers; [] for one that names none."""
+    for key, allowed_key in (
+        ("@Redfish.SettingsApplyTime", "ApplyTime@Redfish.AllowableValues"),
+        ("@Redfish.OperationApplyTimeSupport", "SupportedValues"),
+    ):
+        apply_times = _list_texts(object_or_empty(resource.get(key)).get(allowed_key))
+        if apply_times:
+            return apply_times
+    return []
+
+
+def _list_texts(value: object) -> list[str]:
+    return [entry.strip() for entry in list_or_empty(value) if isinstance(entry, str)]
 
 
 def _read_open_bios_jobs_of_dell(machine: Machine) -> None:
     if machine.vendor != "Dell":
         return
-    managers = machine.system.get("Links", {}).get("ManagedBy") or ()
-    paths = [str(entry.get("@odata.id")) for entry in managers if isinstance(entry, dict)]
-    paths = paths or list_paths_of_members(machine.client.fetch_resource_body(f"{SERVICE_ROOT}/Managers"))
+    paths = list_paths(object_or_empty(machine.system.get("Links")).get("ManagedBy"))
+    paths = paths or fetch_member_paths(machine.client, f"{SERVICE_ROOT}/Managers") or []
     if not paths:
         return
     machine.manager = paths[0]
@@ -262,27 +234,14 @@ def _read_open_bios_jobs_of_dell(machine: Machine) -> None:
         manager, "Jobs"
     )
     for path in [linked_path] if linked_path else [f"{machine.manager}/Oem/Dell/Jobs", f"{machine.manager}/Jobs"]:
-        response = machine.client.fetch_resource_if_present(
-            f"{path}?$expand=*($levels=1)"
-        ) or machine.client.fetch_resource_if_present(path)
-        if response is None:
+        members = fetch_expanded_members(machine.client, path)
+        if members is None:
             continue
         machine.jobs_path = path
-        for entry in response.body.get("Members") or ():
+        for entry in members:
             job_path = str(entry.get("@odata.id") or "")
             resource = entry if "JobState" in entry else machine.client.fetch_resource_body(job_path)
             job = Job(job_path, resource)
             if job.state in OPEN_JOB_STATES and "bios" in job.kind.lower():
                 machine.jobs.append(job)
         return
-
-
-def _registry_urls_english_first(resource: Mapping[str, Any]) -> list[str]:
-    """Return the URLs of a registry; the URL of its English version comes first."""
-    if isinstance(resource.get("RegistryEntries"), dict):
-        return [str(resource.get("@odata.id"))]
-    locations = [
-        location for location in resource.get("Location") or () if isinstance(location, dict) and location.get("Uri")
-    ]
-    locations.sort(key=lambda location: not str(location.get("Language") or "en").lower().startswith("en"))
-    return [str(location["Uri"]) for location in locations]

@@ -48,6 +48,11 @@ class Originals:
         """Return the value that was last sent for each attribute."""
         return dict(self.data.get("sent", {}))
 
+    @property
+    def last_job_path(self) -> str:
+        """Return the path of the job or task that was to apply the last sent values, "" where there was none."""
+        return str(self.data.get("job") or "")
+
     def require_originals_of_machine(self, machine: Machine) -> None:
         """Raise TuningError if the file belongs to another machine."""
         stored_id = str(self.data.get("machine") or "")
@@ -88,6 +93,11 @@ class Originals:
         if removed & self.last_sent_values.keys():
             kept = {name: value for name, value in self.last_sent_values.items() if name not in removed}
             self._save_originals_document({**self.data, "sent": kept})
+
+    def store_job_path(self, path: str) -> None:
+        """Store the path of the job that applies the last sent values, "" for none."""
+        if path != self.last_job_path:
+            self._save_originals_document({**self.data, "job": path})
 
     def remove_originals_file(self) -> None:
         """Remove the file, because all originals are active again."""

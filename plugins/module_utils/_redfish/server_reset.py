@@ -12,8 +12,10 @@ from __future__ import annotations
 import time
 
 from .._errors import BadRequest
-from .connection.responses import BmcError
-from .machine import find_system_by_id_or_only_server
+from .connection.responses import BmcError, join_error_messages
+from .connection.shapes import list_or_empty, nested_object_or_empty, object_or_empty
+from .connection.tasks import FAILED, follow_task
+from .systems import find_system_by_name_or_only_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +45,10 @@ def reset_server(
     A server that is off is switched on. Before a cold reset, the operating system of the server has
     ``shutdown_timeout`` seconds to shut down.
     """
-    system = find_system_by_id_or_only_server(client, system_id)
-    path, name = str(system.get("@odata.id") or ""), client.access.bmc_name
+    server = find_system_by_name_or_only_server(client, system_id)
+    if server.doubt:
+        raise BmcError(f"{server.doubt} Nothing was changed.")
+    system, path, name = server.resource, server.path, client.access.bmc_name
     action = _get_reset_action_or_empty(system)
     allowed = _list_allowed_reset_types(client, action)
     power = _parse_lower_power_state(system)
@@ -64,6 +68,10 @@ def reset_server(
         answer = client.send_request("POST", str(action["target"]), {"ResetType": kind})
         if not answer.is_success:
             raise BmcError(f"The BMC {name} refuses the reset {kind}: {answer.status_and_error_messages()}")
+        task = follow_task(client, answer)
+        if task is not None and task.outcome == FAILED:
+            messages = join_error_messages(task.messages, client.access.scrubber)
+            raise BmcError(f"The BMC {name} did not do the reset {kind}: its task is {task.state} ('{messages}').")
     return {"changed": True, "sent": sent, "power": power}
 
 
@@ -87,9 +95,8 @@ def _choose_reset_types(bmc_name: str, allowed: list[str], reset_kind: str) -> l
 
 
 def _get_reset_action_or_empty(system: Mapping[str, Any]) -> Mapping[str, Any]:
-    actions = system.get("Actions")
-    action = actions.get("#ComputerSystem.Reset") if isinstance(actions, dict) else None
-    return action if isinstance(action, dict) and action.get("target") else {}
+    action = nested_object_or_empty(system, "Actions", "#ComputerSystem.Reset")
+    return action if action.get("target") else {}
 
 
 def _list_allowed_reset_types(client: RedfishClient, action: Mapping[str, Any]) -> list[str]:
@@ -97,11 +104,10 @@ def _list_allowed_reset_types(client: RedfishClient, action: Mapping[str, Any]) 
     types = action.get(ALLOWED_TYPES_KEY)
     if not types and action.get("@Redfish.ActionInfo"):
         answer = client.fetch_resource_if_present(str(action["@Redfish.ActionInfo"]))
-        parameters = answer.body.get("Parameters") if answer else None
-        for parameter in parameters if isinstance(parameters, list) else ():
-            if isinstance(parameter, dict) and parameter.get("Name") == "ResetType":
+        for parameter in list_or_empty(answer.body.get("Parameters")) if answer else ():
+            if object_or_empty(parameter).get("Name") == "ResetType":
                 types = parameter.get("AllowableValues")
-    return [str(parameter) for parameter in types] if isinstance(types, list) else []
+    return [str(value) for value in list_or_empty(types)]
 
 
 def _parse_lower_power_state(system: Mapping[str, Any]) -> str:

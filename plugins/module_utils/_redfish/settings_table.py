@@ -87,9 +87,9 @@ def value_dropped_at_boot_reason(target: Target, machine: Machine, sent: Mapping
     if message:
         return f"The last boot says: '{message}'"
     if sent.get(target.name) == target.value:
-        return (
-            "It was sent by an earlier run and is neither active nor pending: the firmware dropped it at a boot "
-            "without a message, or somebody changed it since."
+        return machine.failure_of_last_job or (
+            "It was sent by an earlier run and is neither active nor pending: the BMC did not take it after all, the "
+            "firmware dropped it at a boot without a message, or somebody changed it since."
         )
     return ""
 

@@ -10,6 +10,7 @@ Source: DMTF DSP8010, schema AttributeRegistry, MapFrom and MapToProperty.
 
 from __future__ import annotations
 
+from ..connection.shapes import list_or_empty
 from .registry import FLAG_NAMES
 
 TYPE_CHECKING = False
@@ -68,9 +69,9 @@ def find_lock_under_future_values(
         if (
             _attribute_and_property_of_rule(rule) == (name, "currentvalue")
             and _condition_of_rule_is_met(registry, rule, future)
-            and rule["MapToValue"] != wanted
+            and attribute.normal_form(rule.get("MapToValue")) != wanted
         ):
-            return Lock("currentvalue", _causing_values_of_rule(rule, future), rule["MapToValue"])
+            return Lock("currentvalue", _causing_values_of_rule(rule, future), rule.get("MapToValue"))
     return None
 
 
@@ -79,14 +80,18 @@ def _attribute_and_property_of_rule(rule: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _causing_values_of_rule(rule: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Value]:
-    names = [str(term.get("MapFromAttribute")) for term in rule.get("MapFrom") or ()]
+    names = [str(term.get("MapFromAttribute")) for term in _terms_of_rule(rule)]
     return {name: values.get(name) for name in names}
+
+
+def _terms_of_rule(rule: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [term for term in list_or_empty(rule.get("MapFrom")) if isinstance(term, dict)]
 
 
 def _condition_of_rule_is_met(registry: Registry, rule: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
     """Return whether the condition of a dependency is met; its terms are joined from left to right."""
     met: bool | None = None
-    for term in rule.get("MapFrom") or ():
+    for term in _terms_of_rule(rule):
         is_true = _is_term_true(registry, term, values)
         if met is None:
             met = is_true
@@ -100,14 +105,15 @@ def _condition_of_rule_is_met(registry: Registry, rule: Mapping[str, Any], value
 def _is_term_true(registry: Registry, term: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
     name, property_name = str(term.get("MapFromAttribute")), str(term.get("MapFromProperty", "CurrentValue")).lower()
     actual: Any
+    attribute, expected = registry.find_attribute(name), term.get("MapFromValue")
     if property_name == "currentvalue":
         actual = values.get(name)
+        expected = attribute.normal_form(expected) if attribute else expected
     else:
-        attribute = registry.find_attribute(name)
         actual = attribute.flags.get(property_name) if attribute else None
     if actual is None:
         return False
-    expected, condition = term.get("MapFromValue"), str(term.get("MapFromCondition", "EQU")).upper()
+    condition = str(term.get("MapFromCondition", "EQU")).upper()
     if condition == "EQU":
         return bool(actual == expected)
     if condition == "NEQ":

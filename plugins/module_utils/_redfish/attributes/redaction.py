@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 #: Names of attributes whose values are passwords, or identify people or one machine.
 SECRET_NAMES = re.compile(
-    r"passw|pwd|secret|hash|AdminName|AdminPhone|AdminEmail|AdminOther|OwnerTag|AssetTag|ServiceTag|SerialNumber",
+    r"passw|pwd|secret|hash|AdminName|AdminPhone|AdminEmail|AdminOther|OwnerTag|AssetTag|ServiceTag|SerialNumber|"
+    r"NvmeofHost|InitiatorName",
     re.IGNORECASE,
 )
 PLACEHOLDER = "(removed)"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Responses of a BMC, and its error messages as a sentence without the password.
+"""Responses of a BMC, and its error messages as a sentence without secrets.
 
 Source: DMTF DSP0266, "Error responses"; DSP2065 for the registry of messages.
 """
@@ -14,11 +14,14 @@ import ssl
 
 from ..._errors import TuningError
 from ..._notation.numbers import parse_whole_number
+from .shapes import list_or_empty, object_or_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
+
+    from .scrubbing import Scrubber
 
 #: The number of characters after which a message of a BMC is cut.
 MAX_MESSAGE_LENGTH = 300
@@ -32,6 +35,10 @@ class BmcError(TuningError):
 
 class BmcBusy(BmcError):
     """The BMC was busy during the whole time in which the request was repeated."""
+
+
+class NoRedfish(BmcError):
+    """The BMC answers with something that is no resource, so nothing is known of the resource."""
 
 
 class RequestRefused(BmcError):
@@ -49,8 +56,10 @@ class Message:
         self.id = str(entry.get("MessageId") or "")
         self.text = str(entry.get("Message") or "")
         self.severity = str(entry.get("MessageSeverity") or entry.get("Severity") or "")
-        self.arguments = [str(argument) for argument in entry.get("MessageArgs") or ()]
-        self.properties = [str(path).rsplit("/", 1)[-1].lstrip("#") for path in entry.get("RelatedProperties") or ()]
+        self.arguments = [str(argument) for argument in list_or_empty(entry.get("MessageArgs"))]
+        self.properties = [
+            str(path).rsplit("/", 1)[-1].lstrip("#") for path in list_or_empty(entry.get("RelatedProperties"))
+        ]
 
     @property
     def is_success(self) -> bool:
@@ -71,11 +80,20 @@ class Message:
 class Response:
     """One HTTP response: status, headers with names in lower case, and the JSON object of the body."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: Any, secret: str = "") -> None:
+    def __init__(
+        self, status: int, headers: Mapping[str, str], body: Any, scrubber: Scrubber | None = None, flaw: str = ""
+    ) -> None:
         self.status = status
         self.headers = headers
+        #: Why the body is no JSON object, "" where it is one.
+        self.flaw = flaw
         self.body: dict[str, Any] = body if isinstance(body, dict) else {}
-        self._secret = secret
+        self._scrubber = scrubber
+
+    @property
+    def is_object(self) -> bool:
+        """Return whether the body is a JSON object."""
+        return not self.flaw
 
     @property
     def is_success(self) -> bool:
@@ -92,8 +110,8 @@ class Response:
     def messages(self) -> list[Message]:
         """Return the messages in the body: first those of the error, then those of the resource."""
         error = self.body.get("error")
-        entries = list(error.get("@Message.ExtendedInfo") or ()) if isinstance(error, dict) else []
-        entries += self.body.get("@Message.ExtendedInfo") or ()
+        entries = list_or_empty(object_or_empty(error).get("@Message.ExtendedInfo"))
+        entries = [*entries, *list_or_empty(self.body.get("@Message.ExtendedInfo"))]
         messages = [Message(entry) for entry in entries if isinstance(entry, dict)]
         if not messages and isinstance(error, dict):
             messages = [Message({"MessageId": error.get("code"), "Message": error.get("message")})]
@@ -114,12 +132,8 @@ class Response:
         return f" ('{messages}')" if messages else ""
 
     def error_messages(self) -> str:
-        """Return the texts of all messages except successes, without the password, cut at MAX_MESSAGE_LENGTH."""
-        texts = [message.text or message.id for message in self.messages if not message.is_success]
-        text = " ".join(" ".join(texts).split())
-        if self._secret:
-            text = text.replace(self._secret, "***")
-        return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}..."
+        """Return the texts of all messages except successes, without secrets, cut at MAX_MESSAGE_LENGTH."""
+        return join_error_messages(self.messages, self._scrubber)
 
     def status_and_error_messages(self) -> str:
         """Return status and error messages as the end of a sentence, with a full stop."""
@@ -130,16 +144,30 @@ class Response:
         return parse_whole_number(self.headers.get("retry-after", "").strip())
 
 
-def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:
-    for entry in entries:
+def parse_messages(entries: object) -> Iterator[Message]:
+    for entry in list_or_empty(entries):
         if isinstance(entry, dict):
             yield Message(entry)
+
+
+def join_error_messages(messages: Iterable[Message], scrubber: Scrubber | None = None) -> str:
+    """Return the texts of all messages except successes, without secrets, cut at MAX_MESSAGE_LENGTH."""
+    texts = [message.text or message.id for message in messages if not message.is_success]
+    text = " ".join(texts)
+    # Blanks of a secret are part of it, so it is taken out before they are folded.
+    text = " ".join((scrubber.scrub_text(text) if scrubber else text).split())
+    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}..."
 
 
 def bmc_connection_error_message(bmc_name: str, error: Exception, timeout: float) -> str:
     """Return sentences on why a BMC cannot be reached and what to do."""
     cause: object = getattr(error, "reason", None) or error
     if isinstance(cause, ssl.SSLCertVerificationError):
+        if "expired" in str(cause.verify_message):
+            return (
+                f"The certificate of the BMC {bmc_name} has expired. Renew it at the BMC, or give its SHA-256 as "
+                "fingerprint. No password was sent."
+            )
         return (
             f"The certificate of the BMC {bmc_name} cannot be verified: {cause.verify_message}. Give the certificate "
             "of its authority as ca_path, or the SHA-256 of its own as fingerprint. No password was sent."

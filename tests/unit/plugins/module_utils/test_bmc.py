@@ -111,3 +111,18 @@ def test_errors_of_the_transport_become_sentences(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(urls.Request, "open", lost)
     with pytest.raises(ConnectionResetError):
         _bmc.open_url("GET", "https://b")
+
+
+def test_a_probe_writes_its_recording_and_warns_of_a_session_that_stays(
+    bmc: Bmc, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(_bmc.AnsibleModule, "warn", lambda module, text: warnings.append(text))
+    file = tmp_path / "recording.json"
+    told = run(epyc_bmc_bios_info, check=True, probe=True, recording=str(file))
+    assert (told["changed"], told["probe"]["can_be_set"], file.exists(), warnings) == (False, True, False, [])
+    bmc.answers["DELETE", "/redfish/v1/SessionService/Sessions/1"] = [(500, {}, {})]
+    told = run(epyc_bmc_bios_info, probe=True, recording=str(file))
+    assert "recording" not in told["probe"]
+    assert json.loads(file.read_text())["resources"] and file.stat().st_mode & 0o777 == 0o600
+    assert "could not be ended: status 500." in warnings[0]

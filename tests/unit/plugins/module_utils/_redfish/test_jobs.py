@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import Runs, bmc_of_dell
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc
 
@@ -40,6 +41,14 @@ def test_dell_needs_a_job_made_where_it_made_none(dell: Bmc, tmp_path: Path) -> 
     told = Runs(dell, tmp_path)(nps="4")
     assert told["jobs"] == [] or told["jobs"][0]["id"] == "JID_2"
     assert dell.writes[-1] == ("POST", f"{ROOT}/Managers/1/Jobs")
+
+
+def test_a_job_that_fails_at_once_says_why(dell: Bmc, tmp_path: Path) -> None:
+    failed = {"Id": "JID_1", "JobState": "Failed", "Message": "A dependency.", "JobType": "BIOSConfiguration"}
+    dell.answers["GET", f"{ROOT}/Managers/1/Jobs/JID_1"] = [(200, failed, {})]
+    dell.answers["GET", f"{ROOT}/TaskService/Tasks/JID_1"] = [(200, failed, {})]
+    with pytest.raises(BmcError, match=r"The job JID_1 .* is Failed: 'A dependency\.'\. Clear it"):
+        Runs(dell, tmp_path)(nps="4")
 
 
 def test_a_job_of_somebody_else(dell: Bmc, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_result_of_bios_info_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import read_machine_settings_and_jobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.registry_files import fetch_attribute_registry
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import ACTIVE, BIOS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc
 
@@ -42,11 +43,12 @@ def test_systems(bmc: Bmc) -> None:
         bmc.answers["GET", f"{ROOT}/Systems"] = [(200, {"Members": []}, {})]
         with pytest.raises(BmcError, match="shows no system with a BIOS"):
             read_machine_settings_and_jobs(client)
-        for name in ("1", "DPU.1"):
+        both[1] = {"@odata.id": f"{ROOT}/Systems/2"}
+        for name in ("1", "2"):
             told = {**card, "Id": f"Node{name}", "SystemType": "Physical"}
             bmc.answers["GET", f"{ROOT}/Systems/{name}"] = [(200, told, {})]
         bmc.answers["GET", f"{ROOT}/Systems"] = [(200, {"Members": both}, {})]
-        with pytest.raises(BmcError, match="has several systems"):
+        with pytest.raises(BmcError, match="has several servers, Node1, Node2"):
             read_machine_settings_and_jobs(client)
         bmc.answers["GET", BIOS] = [(200, {}, {})]
         with pytest.raises(BmcError, match="does not show BIOS settings"):
@@ -76,4 +78,4 @@ def test_the_registry_is_found_under_another_name(bmc: Bmc) -> None:
     direct = {"@odata.id": f"{ROOT}/files/bios", "RegistryEntries": {}}
     bmc.answers["GET", f"{ROOT}/Registries/BiosRegistry.1"] = [(404, {}, {}), (200, direct, {})]
     with bmc.client() as client:
-        assert len(read_machine_settings_and_jobs(client).fetch_attribute_registry()) == 5
+        assert len(fetch_attribute_registry(read_machine_settings_and_jobs(client))) == 5

@@ -111,3 +111,13 @@ def test_a_server_that_stays_on_or_a_bmc_that_refuses() -> None:
     bmc.answers["POST", TARGET] = [(403, {"error": {"code": "X.1.0.Y", "message": "Not you."}}, {})]
     with pytest.raises(BmcError, match=r"refuses the reset ForceRestart: status 403 .'Not you.'.*"):
         sent(bmc, FORCE)
+
+
+def test_a_reset_that_its_task_does_not_do() -> None:
+    bmc = server(*ALL)
+    bmc.answers["POST", TARGET] = [(202, {}, {"Location": f"{ROOT}/TaskService/TaskMonitors/3"})]
+    task = {"TaskState": "Exception", "Messages": [{"Message": "The power supply is off."}]}
+    bmc.answers["GET", f"{ROOT}/TaskService/TaskMonitors/3"] = [(202, {}, {"Retry-After": "4"}), (200, task, {})]
+    with pytest.raises(BmcError, match=r"did not do the reset ForceRestart.*'The power supply is off\.'"):
+        sent(bmc, FORCE)
+    assert bmc.slept == [4]

@@ -9,18 +9,25 @@ import json
 import socket
 import ssl
 import urllib.error
+from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection import client, pinned_certificate
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection import (
+    addresses,
+    bodies,
+    pinned_certificate,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import (
     MAX_MESSAGE_LENGTH,
     BmcBusy,
     BmcError,
+    NoRedfish,
     RequestRefused,
     Response,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.scrubbing import Scrubber
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import PASSWORD, ROOT, Bmc
 
 SESSIONS = ("POST", f"{ROOT}/SessionService/Sessions")
@@ -70,7 +77,7 @@ def test_no_session_left_is_said_and_not_waited_for(bmc: Bmc, status: int) -> No
 
 def test_a_service_without_sessions_is_told(bmc: Bmc) -> None:
     bmc.answers[SESSIONS] = [(404, b"<html>", {})]
-    with pytest.raises(BmcError, match="gives no session: status 404"), bmc.client():
+    with pytest.raises(BmcError, match=r"has no service of sessions.*status 404.*auth: basic"), bmc.client():
         pass
 
 
@@ -128,9 +135,25 @@ def test_redirections_lead_somewhere(bmc: Bmc) -> None:
             session.send_request("PATCH", "/x", {})
 
 
-def test_a_resource_at_another_place_is_not_asked_for(bmc: Bmc) -> None:
-    with bmc.client() as session, pytest.raises(BmcError, match=r"another place, other\.example\.com"):
-        session.fetch_resource_body("https://other.example.com/redfish/v1")
+@pytest.mark.parametrize("uri", ["https://other.example.com{}", "//other{}", "HTTPS://BMC.example.com:443{}", "{}#x"])
+def test_of_the_uri_of_a_resource_only_the_path_is_used(bmc: Bmc, uri: str) -> None:
+    urls: list[str] = []
+
+    def send(method: str, url: str, **more: Any) -> Any:
+        urls.append(url)
+        return bmc(method, url, **more)
+
+    with RedfishClient(BmcAccess("bmc.example.com", "ops", PASSWORD), send) as session:
+        assert session.fetch_resource_body(uri.format(SYSTEMS[1]))["Members"]
+        with pytest.raises(BmcError, match="is no URI"):
+            session.fetch_resource_body("https://[::1")
+    assert {url.partition("/redfish")[0] for url in urls} == {"https://bmc.example.com"}
+
+
+def test_a_path_may_have_any_characters(bmc: Bmc) -> None:
+    assert addresses.uri_to_path("b", "redfish/v1/a b\u00e9?$expand=*($levels=1)") == (
+        "/redfish/v1/a%20b%C3%A9?$expand=*($levels=1)"
+    )
 
 
 def test_what_is_compressed_is_read(bmc: Bmc) -> None:
@@ -138,19 +161,23 @@ def test_what_is_compressed_is_read(bmc: Bmc) -> None:
         bmc.answers[SYSTEMS] = [(200, gzip.compress(json.dumps({"a": 1}).encode()), {})]
         assert session.fetch_resource_body(SYSTEMS[1]) == {"a": 1}
         bmc.answers[SYSTEMS] = [(200, b"<html>not up yet</html>", {})]
-        assert session.fetch_resource_body(SYSTEMS[1]) == {}
+        assert session.fetch_resource_body(SYSTEMS[1])["Members"]
+    assert bmc.slept == [1]
 
 
 def test_a_small_body_that_becomes_a_large_one_is_not_unpacked_to_its_end(
     bmc: Bmc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", 1 << 16)
+    monkeypatch.setattr(bodies, "MAX_RESPONSE_BYTES", 1 << 16)
     packed = gzip.compress(b'{"a": "' + b"x" * (1 << 24) + b'"}')
     assert len(packed) < 1 << 16
-    with bmc.client() as session:
-        for body in (packed, packed[:500], b"\x1f\x8bnothing", b"[" * 60_000):
+    flaws = {packed: "it is larger", packed[:50]: "it is no JSON", b"\x1f\x8bnothing": "it is no JSON"}
+    flaws |= {b"[" * 60_000: "it is no JSON", b" " * (1 << 17): "it is larger", b"3": "it is no object"}
+    with bmc.client(patience=0) as session:
+        for body, flaw in flaws.items():
             bmc.answers[SYSTEMS] = [(200, body, {})]
-            assert session.fetch_resource_body(SYSTEMS[1]) == {}
+            with pytest.raises(NoRedfish, match=f"with what is no Redfish: {flaw}"):
+                session.fetch_resource_body(SYSTEMS[1])
 
 
 def test_what_is_not_there_is_none_and_what_fails_is_told(bmc: Bmc) -> None:
@@ -176,7 +203,7 @@ def test_why_a_bmc_cannot_be_reached(cause: Exception, words: str) -> None:
     def send(*dummy: object, **more: object) -> None:
         raise urllib.error.URLError(cause)
 
-    with pytest.raises(BmcError, match=words), client.RedfishClient(BmcAccess("b", "u", "p"), send):
+    with pytest.raises(BmcError, match=words), RedfishClient(BmcAccess("b", "u", "p"), send):
         pass
 
 
@@ -189,7 +216,7 @@ def test_a_certificate_that_is_not_trusted_says_what_helps() -> None:
 
     with (
         pytest.raises(BmcError, match=r"self-signed certificate.*fingerprint"),
-        client.RedfishClient(BmcAccess("b", "u", "p"), send),
+        RedfishClient(BmcAccess("b", "u", "p"), send),
     ):
         pass
 
@@ -197,14 +224,14 @@ def test_a_certificate_that_is_not_trusted_says_what_helps() -> None:
 @pytest.mark.parametrize("address", ["http://bmc", "https://bmc/redfish/v1", "https://me:secret@bmc", "https://"])
 def test_an_address_that_is_none_is_refused_without_its_secret(address: str) -> None:
     with pytest.raises(BmcError, match="is no BMC") as failed:
-        client.bmc_address_to_https_url(address)
+        addresses.bmc_address_to_https_url(address)
     assert "secret" not in str(failed.value)
 
 
 def test_an_address_may_have_a_port() -> None:
     assert (
-        client.bmc_address_to_https_url("10.0.0.7:8443")
-        == client.bmc_address_to_https_url("https://10.0.0.7:8443/")
+        addresses.bmc_address_to_https_url("10.0.0.7:8443")
+        == addresses.bmc_address_to_https_url("https://10.0.0.7:8443/")
         == "https://10.0.0.7:8443"
     )
 
@@ -225,7 +252,7 @@ def test_fingerprints_as_people_write_them() -> None:
 
 
 def test_a_message_is_cut_and_without_the_password() -> None:
-    answer = Response(400, {}, error(f"{PASSWORD} is in {'x' * 999}"), PASSWORD)
+    answer = Response(400, {}, error(f"{PASSWORD} is in {'x' * 999}"), Scrubber("ops", PASSWORD))
     assert PASSWORD not in answer.error_messages()
     assert len(answer.error_messages()) == MAX_MESSAGE_LENGTH + 3
     assert Response(400, {}, {"error": {"code": "A.B", "message": "Plain."}}).error_messages() == "Plain."

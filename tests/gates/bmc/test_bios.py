@@ -10,79 +10,16 @@ After each fault: one sentence that says what helps, nothing half done, and a ne
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import open_url
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_result_of_bios_info_module
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_bios_request
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import reset_server
-from vepyc.bmc import PERSONALITIES, Bmc, Faults, serve_bmc
+from vepyc.bmc import PERSONALITIES, Faults
 
-WISH = {"nps": "4", "smt": "off", "boost": "on", "determinism": "power", "df_c_states": "off", "c_states": "off"}
-
-
-class Runs:
-    """A BMC, and runs of the module against it."""
-
-    def __init__(self, bmc: Bmc, folder: Path) -> None:
-        self.bmc = bmc
-        self.file = folder / "originals.json"
-        self.slept: list[float] = []
-
-    def client(self, **more: Any) -> RedfishClient:
-        access = {"ca_path": str(self.bmc.ca), "timeout": 10, **more}
-        password = access.pop("password", self.bmc.password)
-        return RedfishClient(BmcAccess(self.bmc.url, self.bmc.user, password, **access), open_url, self.slept.append)
-
-    def __call__(self, check: bool = False, wish: dict[str, str] | None = None, **rules: Any) -> dict[str, Any]:
-        with self.client() as client:
-            originals = Originals(str(self.file), check)
-            return apply_bios_request(
-                client, BiosRequest(WISH if wish is None else wish, {}, **rules), originals, check
-            )
-
-    def refused(self, words: str, **more: Any) -> str:
-        """Run, and return the sentence of the failure, which leaves neither a session nor anything pending of ours."""
-        before = self.bmc.pending_settings
-        with pytest.raises(TuningError, match=words) as failed:
-            self(**more)
-        assert self.bmc.pending_settings == before
-        assert self.bmc.open_sessions == []
-        return str(failed.value)
-
-    def until_done(self, boots: int = 2, **more: Any) -> int:
-        """Run and boot until nothing is left to do; returns the number of boots, at most so many."""
-        for number in range(boots + 1):
-            told = self(**more)
-            if not told["reboot_required"]:
-                assert {row["verdict"] for row in told["settings"]} <= {"claimed by firmware", "not on this machine"}
-                assert self(check=True, **more)["changed"] is False
-                return number
-            self.bmc.boot_machine()
-        pytest.fail(f"still not done after {boots} boots: {told['text']}")
-
-    @property
-    def writes(self) -> list[str]:
-        return [one.method for one in self.bmc.request_log if one.method != "GET" and "/Sessions" not in one.path]
-
-
-Start = Callable[..., Runs]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a BMC, or several, until the test ends."""
-    from contextlib import ExitStack
-
-    with ExitStack() as stack:
-        yield lambda vendor, faults=None, **more: Runs(stack.enter_context(serve_bmc(vendor, faults, **more)), tmp_path)
+from .runs import WISH, Start
 
 
 @pytest.mark.parametrize("vendor", PERSONALITIES)
@@ -255,6 +192,16 @@ def test_a_self_test_that_hangs(start: Start) -> None:
     run.refused("hangs: reset it once more", wish={**WISH, "iommu": "off"})
     run.bmc.boot_machine()
     assert run.until_done(boots=0) == 0
+
+
+def test_a_boot_progress_that_never_ends_is_overruled_by_a_host_that_answers(start: Start) -> None:
+    progress = {"BootProgress": {"LastState": "SystemHardwareInitializationComplete"}}
+    run = start("lenovo", Faults(system_shows=progress))
+    run.refused("is in its self-test")
+    assert run(check=True)["again"] is True
+    told = run(check=True, host_answers=True)
+    assert told["again"] is False and "but its operating system answers" in " ".join(told["remarks"])
+    assert run.until_done(host_answers=True) == 1
 
 
 def test_the_bmc_says_it_and_the_machine_does_not(start: Start) -> None:

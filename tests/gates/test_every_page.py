@@ -77,6 +77,10 @@ def watched(browser: Page) -> Iterator[Page]:
     browser.call_method("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
 
 
+#: Pages with hundreds of texts, which are made by the same functions as those of a benchmark and of a tuning.
+SLOW_PAGES = ("ablation", "comparison")
+
+
 def look_at(page: Page, file: Path, text: str) -> tuple[list[str], int]:
     """Open a page, touch all of it, and return its markup and the number of its scripts."""
     open_page(page, file, text).evaluate_javascript(TOUCH)
@@ -87,7 +91,9 @@ def look_at(page: Page, file: Path, text: str) -> tuple[list[str], int]:
     return page.evaluate_javascript(MARKUP), page.evaluate_javascript(SCRIPTS)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW_PAGES else name for name in PAGES]
+)
 def test_no_text_of_a_document_is_more_than_a_text(watched: Page, tmp_path: Path, name: str) -> None:
     case, file = PAGES[name], tmp_path / "page.html"
     honest, scripts = look_at(watched, file, case.render(case.document()))

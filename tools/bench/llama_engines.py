@@ -42,10 +42,11 @@ CORES_WITHOUT_BAR = 8
 DEFAULT_ROUNDS = 9
 #: Words of prompts. They are drawn at random, so that a server that looks tokens up in its text finds next to none.
 SHORT_WORDS = "the a of to in is on at by as we he it or an if so no up do go me my us am be"
-#: Starts a server as anybody would, and waits until it answers.
+#: Starts a server as anybody would, and waits until it answers. Each request has a time limit, since ik_llama.cpp may
+#: leave one that comes while it loads the model without an answer.
 START_PLAIN_SERVER = """
 systemd-run --quiet --collect --unit=plain {server} -m {model} --port {port}
-until python3 -c "import urllib.request as web; web.urlopen('http://127.0.0.1:{port}/health')" 2>/dev/null
+until python3 -c "import urllib.request as web; web.urlopen('http://127.0.0.1:{port}/health', timeout=2)" 2>/dev/null
 do sleep 0.5; done
 """
 #: Sends the request at standard input to a port, and prints the timings of the answer.

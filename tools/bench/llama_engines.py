@@ -34,20 +34,25 @@ ENGINES: dict[str, dict[str, Any]] = {
 COMMON = {"context": 4096, "slots": 1, "prompt_cache": "0MiB", "checkpoints": 0, "speculation": "none"}
 #: The rates of an answer by their names in figures.
 RATES = {"prefill": "prompt_per_second", "decode": "predicted_per_second"}
-FIRST_PORT = 8080
+#: Each plain server has a port of its own, since ik_llama.cpp does not start on one while the kernel keeps closed
+#: connections of another server there.
+FIRST_PORT, FIRST_PLAIN_PORT = 8080, 8090
 #: The least ratio of the speed of a default instance to that of a plain server.
 DEFAULT_BAR = Bar(">=", 0.97)
 #: A machine with so many cores keeps one for the operating system, which costs speed, so its figures have no bar.
 CORES_WITHOUT_BAR = 8
-DEFAULT_ROUNDS = 9
+DEFAULT_ROUNDS = 25
 #: Words of prompts. They are drawn at random, so that a server that looks tokens up in its text finds next to none.
 SHORT_WORDS = "the a of to in is on at by as we he it or an if so no up do go me my us am be"
-#: Starts a server as anybody would, and waits until it answers. Each request has a time limit, since ik_llama.cpp may
-#: leave one that comes while it loads the model without an answer.
+#: Starts a server as anybody would, and waits until it answers, or fails with its log when it ends. Each request has a
+#: time limit, since ik_llama.cpp may leave one that comes while it loads the model without an answer.
 START_PLAIN_SERVER = """
 systemd-run --quiet --collect --unit=plain {server} -m {model} --port {port}
 until python3 -c "import urllib.request as web; web.urlopen('http://127.0.0.1:{port}/health', timeout=2)" 2>/dev/null
-do sleep 0.5; done
+do
+    systemctl is-active --quiet plain || {{ journalctl --unit=plain --no-pager --lines=20; exit 1; }}
+    sleep 0.5
+done
 """
 #: Sends the request at standard input to a port, and prints the timings of the answer.
 ASK = """
@@ -118,8 +123,8 @@ def measure_default_instances(
     ``serve`` puts an instance into service in the container, with the default number of cores for the operating system.
     """
     bar = DEFAULT_BAR if (os.cpu_count() or 1) < CORES_WITHOUT_BAR else None
-    default_port, plain_port = FIRST_PORT, FIRST_PORT + 1
-    for engine, binary in binaries.items():
+    default_port = FIRST_PORT
+    for plain_port, (engine, binary) in enumerate(binaries.items(), start=FIRST_PLAIN_PORT):
         serve({"name": "chat", "port": default_port, "model": model, "binary": binary})
         box.run(START_PLAIN_SERVER.format(server=binary, model=model, port=plain_port), timeout=300)
         rounds = []

@@ -32,7 +32,7 @@ def list_facts(run: ShownRun) -> list[tuple[str, str]]:
     """Return what was measured as label and value; a fact that the document does not name is left out."""
     known = run.data["fingerprint"]
     host = [known.get("host"), known["sku"] or "unknown processor", known.get("dimms")]
-    host += [f"NPS{known['nps']}" if known.get("nps") else "", f"Linux {known['kernel'] or 'unknown'}"]
+    host += [known.get("nps"), f"Linux {known['kernel'] or 'unknown'}"]
     model = [known.get("model") or _model_file_name(known["arguments"]), known.get("quantization")]
     engine = [known.get("engine"), known["engine_build"]]
     facts = {

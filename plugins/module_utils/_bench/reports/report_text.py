@@ -67,7 +67,8 @@ def _report_lines(report: Report) -> Iterator[str]:
 
 
 def _labelled_lines(label: str, value: str) -> list[str]:
-    return textwrap.wrap(value, WIDTH, initial_indent=f"{label:<{LABEL_WIDTH}}", subsequent_indent=" " * LABEL_WIDTH)
+    beginning = f"{label:<{LABEL_WIDTH - 1}} "
+    return textwrap.wrap(value, WIDTH, initial_indent=beginning, subsequent_indent=" " * LABEL_WIDTH)
 
 
 def _wrap(text: str, indent: str = "") -> list[str]:

@@ -58,6 +58,12 @@ def test_the_first_screen_has_its_order() -> None:
     ]
 
 
+def test_a_long_label_stands_apart_from_its_value() -> None:
+    report = Report("Comparison", "Nothing could be compared.")
+    report.facts = [("epyc-1-chat-20261130", "run 1")]
+    assert "epyc-1-chat-20261130 run 1" in render_report_text(report).splitlines()
+
+
 def test_columns_without_room_follow_below_with_the_names_of_their_rows() -> None:
     columns = [Column("kind"), Column("arm"), *(Column(f"a column of numbers {at}", NUMBER) for at in range(6))]
     lines = table_lines(Table(columns, [["prose", "kept", *"123456"]], names=2))

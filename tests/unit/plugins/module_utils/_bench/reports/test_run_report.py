@@ -26,7 +26,8 @@ def run() -> Bench:
     bench.spoil = lambda sample: sample["witness"].update(steal=0.02 if sample["round"] == 3 else 0.0)
     bench.ablate(14)
     bench.data["plan"]["untested"]["isolation"] = "it needs a reboot, and reboots are not allowed"
-    bench.data["fingerprint"].update(sku="AMD EPYC 9354", kernel="6.12", arguments=["server", "--model", "/m/7B.gguf"])
+    known = {"sku": "AMD EPYC 9354", "nps": "NPS4", "kernel": "6.12", "arguments": ["server", "--model", "/m/7B.gguf"]}
+    bench.data["fingerprint"].update(known)
     bench.confirm(["boost"])
     return bench
 
@@ -65,7 +66,7 @@ def test_what_is_seen_first(run: Bench) -> None:
     text = render_run_report(run.data)
     first = text.partition("What each setting does")[0].splitlines()
     assert first[2:5] == [
-        "host        AMD EPYC 9354, Linux 6.12",
+        "host        AMD EPYC 9354, NPS4, Linux 6.12",
         "model       7B.gguf",
         "objective   latency: decoding of one stream",
     ]

@@ -69,7 +69,7 @@ def test_it_guesses_by_each_kind_and_counts_on(host, kinds):
     for one in guessing:
         said = host.complete_text(one["port"], PROMPT)
         assert said["content"].split()[:7] == counted, one
-        assert said["timings"]["draft_n_accepted"] > 0, one
+        assert said["timings"].get("draft_n_accepted", 0) > 0, (one, said)
 
 
 def test_texts_to_begin_with_are_looked_up(host, kinds):

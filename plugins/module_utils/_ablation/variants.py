@@ -98,13 +98,15 @@ def _parse_variant_options(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_variant(options: Mapping[str, Any], service: InstancePlan, candidates: Candidates) -> str:
-    """Return what differs in a variant, in a few words: the build or engine, the model, and other options."""
+    """Return what differs in a variant, in a few words: the build or engine, the model, and other options.
+
+    A program of the build that runs is named by its folder.
+    """
     words: list[str] = []
-    capabilities = candidates.capabilities_of(service)
+    capabilities, running = (candidates.capabilities_of(each) for each in (service, candidates.service))
     if "binary" in options or "engine" in options:
-        default_engine = candidates.capabilities_of(candidates.service).engine
-        words += [capabilities.engine] if capabilities.engine != default_engine else []
-        words += [f"b{capabilities.build}"] if capabilities.build else []
+        words += [capabilities.engine] if capabilities.engine != running.engine else []
+        words += [f"b{capabilities.build}"] if capabilities.build and capabilities.build != running.build else []
         words = words or [_folder_of_program(capabilities.binary)]
     if "model" in options:
         words.append(PART_OF_MODEL.sub("", os.path.splitext(os.path.basename(options["model"]))[0]))

@@ -25,6 +25,7 @@ PROGRAMS = {
     "/opt/llama.cpp/b11500/bin/llama-server": ("llama.cpp", 11500),
     "/opt/ik/bin/llama-server": ("ik_llama.cpp", None),
     "/opt/mine/bin/llama-server": ("llama.cpp", None),
+    "/opt/portable/bin/llama-server": ("llama.cpp", 11434),
 }
 
 
@@ -65,6 +66,7 @@ def plan(*requests: dict[str, Any], options: dict[str, Any] | None = OPTIONS) ->
         ({"binary": "/opt/llama.cpp/b11500/bin/llama-server"}, "b11500"),
         ({"engine": "ik_llama.cpp", "binary": "/opt/ik/bin/llama-server"}, "ik_llama.cpp"),
         ({"binary": "/opt/mine/bin/llama-server"}, "mine"),
+        ({"binary": "/opt/portable/bin/llama-server"}, "portable"),
         ({"model": "/srv/models/a-Q3_K_M-00001-of-00003.gguf"}, "a-Q3_K_M"),
         ({"model": "/srv/b.gguf", "threads": 32, "repack": True}, "b threads=32 repack=True"),
         ({"name": "the \x1bnew; one", "threads": 32}, "the -new- one"),

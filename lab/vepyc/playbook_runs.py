@@ -88,21 +88,16 @@ def run_recorded_command(folder: Path, *command: str, timeout: float = 1800, **v
 
 
 def run_playbook(
-    folder: Path,
-    playbook: Path | str,
-    *arguments: str,
-    timeout: float = 1800,
-    programs: Path | None = None,
-    poll_seconds: float = 0.01,
+    folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800, programs: Path | None = None
 ) -> PlaybookRun:
     """Run a playbook on the hosts of ``folder/hosts.json``; write its record into the folder.
 
-    ``programs`` is the folder of another Ansible's programs, None for the Ansible of this Python. ``poll_seconds`` is
-    the time between two polls of Ansible for the results of its tasks.
+    ``programs`` is the folder of another Ansible's programs, None for the Ansible of this Python.
     """
     program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
-    command = [program, *_inventory_arguments(folder), str(playbook), *arguments]
-    return run_recorded_command(folder, *command, timeout=timeout, ANSIBLE_INTERNAL_POLL_INTERVAL=str(poll_seconds))
+    return run_recorded_command(
+        folder, program, *_inventory_arguments(folder), str(playbook), *arguments, timeout=timeout
+    )
 
 
 def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: int, kill: Callable[[], object]) -> bool:

@@ -88,16 +88,21 @@ def run_recorded_command(folder: Path, *command: str, timeout: float = 1800, **v
 
 
 def run_playbook(
-    folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800, programs: Path | None = None
+    folder: Path,
+    playbook: Path | str,
+    *arguments: str,
+    timeout: float = 1800,
+    programs: Path | None = None,
+    poll_seconds: float = 0.01,
 ) -> PlaybookRun:
     """Run a playbook on the hosts of ``folder/hosts.json``; write its record into the folder.
 
-    ``programs`` is the folder of another Ansible's programs, None for the Ansible of this Python.
+    ``programs`` is the folder of another Ansible's programs, None for the Ansible of this Python. ``poll_seconds`` is
+    the time between two polls of Ansible for the results of its tasks.
     """
     program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
-    return run_recorded_command(
-        folder, program, *_inventory_arguments(folder), str(playbook), *arguments, timeout=timeout
-    )
+    command = [program, *_inventory_arguments(folder), str(playbook), *arguments]
+    return run_recorded_command(folder, *command, timeout=timeout, ANSIBLE_INTERNAL_POLL_INTERVAL=str(poll_seconds))
 
 
 def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: int, kill: Callable[[], object]) -> bool:

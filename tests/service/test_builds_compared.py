@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 SLOW_BUILD = "/opt/without-vectors"
 INSTANCE = {"name": "chat", "port": 8080, "context": 2048, "slots": 1, "speculation": "none"}
-PROMPTS = json.dumps({"text": "one two three four five six seven eight nine ten\n" * 2, "output_length": 192})
+PROMPTS = json.dumps({"text": "one two three four five six seven eight nine ten\n" * 2, "output_length": 64})
 
 
 @pytest.fixture(scope="module")

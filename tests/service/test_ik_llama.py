@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,9 @@ def test_it_guesses_by_each_kind_and_counts_on(host, kinds):
     for one in guessing:
         said = host.complete_text(one["port"], PROMPT)
         assert said["content"].split()[:7] == counted, one
-        assert said["timings"].get("draft_n_accepted", 0) > 0, (one, said)
+        # This build of early 2026 counts its guesses in the log only.
+        log = host.run(f"journalctl --unit=llama-{one['name']} --output=cat")
+        assert sum(map(int, re.findall(r"(\d+) accepted", log))) > 0, (one, said)
 
 
 def test_texts_to_begin_with_are_looked_up(host, kinds):

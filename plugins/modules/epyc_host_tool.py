@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_host_tool
 short_description: Install the host tool of this collection, the command sovereign-epyc, with its services
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Installs the host tool, which is the command C(sovereign-epyc) and the library of the modules, so that a host can
     check, apply and restore its settings without a controller.

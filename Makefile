@@ -128,6 +128,9 @@ mutants: setup  ## Plant 30 bugs in the library, one at a time, and say which of
 examples: setup  ## Hold every example of the documents and modules against what it speaks of
 	PYTHONPATH=.collections:lab:. $(RUN) python -m tools.examples
 
+interface: setup  ## Hold docs/interface.md and the last release against the sources; ARGS=--write renews the page
+	PYTHONPATH=.collections:. $(RUN) python -m tools.interface $(ARGS)
+
 docs: setup  ## Build the documents as a site, build/docs/html; asks no network
 	$(RUN) tools/docs.py
 
@@ -155,4 +158,4 @@ clean: setup  ## Shut all virtual EPYCs down
 
 .PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule
 .PHONY: bench bench-report bench-fleet bench-llama bench-measuring bench-gateway bench-rows bench-draft bench-driver bench-prediction coverage mutants examples
-.PHONY: docs release record plans pictures bench-lab clean
+.PHONY: docs interface release record plans pictures bench-lab clean

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: drift
 type: aggregate
 short_description: A report on the drift of a fleet
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Reports which settings of a fleet are not as configured, from the results of M(sovereign.epyc.epyc_drift_info),

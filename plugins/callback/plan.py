@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: plan
 type: aggregate
 short_description: A page with the plans of a fleet as maps
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Draws the plan that M(sovereign.epyc.epyc_plan) returned for each host in a run of C(sovereign.epyc.plan). A map has

@@ -12,6 +12,10 @@ class ModuleDocFragment:
 
     DOCUMENTATION = r"""
 attributes:
+  action_group:
+    description: Use C(group/sovereign.epyc.bmc) in C(module_defaults) to set the options of the connection once.
+    support: full
+    membership: [sovereign.epyc.bmc]
   platform:
     platforms: posix
 options:

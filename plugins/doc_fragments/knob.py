@@ -20,6 +20,11 @@ options:
 """
 
     DOCUMENTATION = r"""
+attributes:
+  action_group:
+    description: Use C(group/sovereign.epyc.settings) in C(module_defaults) to set options that these modules share.
+    support: full
+    membership: [sovereign.epyc.settings]
 options:
   state:
     description:

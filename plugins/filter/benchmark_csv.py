@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: benchmark_csv
 short_description: All samples of a benchmark, an ablation or a tuning as comma-separated values
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Renders the document of a run as a table with a line for each sample, for a spreadsheet or a program of your own.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: benchmark_metrics
 short_description: The results of a benchmark, an ablation or a tuning as metrics
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Renders the document of a run as a file for the textfile collector of node_exporter, with the figures of the rounds

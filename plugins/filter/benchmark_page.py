@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: benchmark_page
 short_description: The page of a benchmark, an ablation or a tuning
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Renders the document of a run as one HTML page with the verdict on each setting, its interval, and every sample.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: benchmark_report
 short_description: The report of a benchmark, an ablation or a tuning for a terminal
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Renders the document of a run as a text of at most 100 columns, with the same verdicts as the page. All figures come

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: comparison_page
 short_description: The page of compared runs
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Renders runs that are compared with the first of them as one HTML page, with what differs between them and the ratio

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fleet_capacity
 short_description: How many users the hosts of a fleet serve at a rate
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Counts the users of each model at a rate, by the stored runs of the hosts or else by predictions, and marks which.

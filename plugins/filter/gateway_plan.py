@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: gateway_plan
 short_description: Models, servers and tenants of the gateway, from the variables of all hosts
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Groups the instances of all hosts by alias. The instances are in C(epyc_llama_instances) and C(epyc_vllm_instances).

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: gateway_vrrp
 short_description: The settings of keepalived for the address that gateways share
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Finds the interfaces for the virtual address and for the traffic between gateways, and the priority of a gateway by

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: group_plan
 short_description: Head and workers of a group of hosts that serves one model, from the variables of the hosts
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Finds the head of a group, which has an instance with C(rpc_workers) in C(epyc_llama_instances) or with C(workers)

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: model_files
 short_description: Paths, URLs and checksums of the models in epyc_llama_models
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Finds names in the catalogue of the role P(sovereign.epyc.epyc_llama#role), builds the URLs of files in repositories

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: monitoring_targets
 short_description: The targets that Prometheus scrapes, from the variables of all hosts
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Returns the instances of llama-server of all hosts, the metrics of the gateways, and the node_exporter of each of

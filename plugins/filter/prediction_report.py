@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: prediction_report
 short_description: Predicted rates of a fleet beside the measured ones
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Each run keeps the rate that was predicted at its begin. This filter compares that with what the run measured, for

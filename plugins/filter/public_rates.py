@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: public_rates
 short_description: Published decode rates of EPYC servers with models of a size
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Returns the decode rates that others published for EPYC servers and for mixtures of experts with few active

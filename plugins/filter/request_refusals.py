@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: request_refusals
 short_description: Unknown layers and misspelt variables of a run
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Finds unknown layers, and unknown variables that begin with C(epyc_) as all variables of the collection do. Suggests

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: run_comparison
 short_description: Runs compared with each other
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Compares the documents of runs with the first of them, and the arms of each run with the instance as it ran. Lists

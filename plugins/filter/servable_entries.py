@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: servable_entries
 short_description: The models of the catalogue whose speed can be predicted
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Returns the entries of the collection's catalogue and of the user that state the numbers of their model. Only these

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: serving_page
 short_description: A page that shows what a fleet serves at this moment
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Renders an HTML page that queries one Prometheus by its HTTP API every 15 seconds, and no other server. For each

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: text_to_list
 short_description: The list in a text that a survey or the command line passes
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Splits a text at commas, as options of modules that are lists do. A text that begins with C([) is read as JSON.

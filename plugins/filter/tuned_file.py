@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: tuned_file
 short_description: The file of variables with the options that tunings measured as best
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Renders the file with C(epyc_llama_tuned) from the runs of C(tune.yml). The options that a run chose come on top of

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: with_models
 short_description: Instances of llama-server with paths in place of the names of models
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Replaces each name in C(model), C(draft_model) and C(models) of the instances by a path. A value that begins with

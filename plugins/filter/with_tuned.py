@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: with_tuned
 short_description: Instances of llama-server with their tuned options
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Replaces options of the instances by the options that C(epyc_llama_tuned) has for their names, as the role

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: capacity_facts
 short_description: The kept facts of hosts, and what their inventory asks for
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Reads the facts that C(sovereign.epyc.capacity) keeps of each host in a folder of the controller. Connects to no

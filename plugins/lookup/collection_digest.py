@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: collection_digest
 short_description: A digest of the plugins, roles and playbooks of this collection
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - The digest differs for each state of the collection on the controller, also in a clone whose version did not change.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: require_hosts
 short_description: The hosts of a play, or a refusal of a run that would do nothing
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Returns a pattern of hosts for the keyword C(hosts) of a play. Fails where no host of the inventory matches the

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: run_document
 short_description: The document of a benchmark, an ablation or a tuning, from a file of the controller
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Reads the JSON file of a run, which may be compressed with gzip, and checks that it is the document of a run. A

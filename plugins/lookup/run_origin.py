@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: run_origin
 short_description: The user and the controller of a run, for the history of a host
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Returns the value of the variable E(SOVEREIGN_EPYC_ORIGIN), for the keyword C(environment) of a play. Modules of

@@ -13,6 +13,7 @@ import sys
 import time
 
 from ._cli_history import forget_history, print_history, unfinished_run_to_dict, unfinished_run_warning
+from ._cli_usage import USAGE
 from ._drift import metrics, repair
 from ._drift import words as drift_words
 from ._errors import TuningError
@@ -42,33 +43,6 @@ if TYPE_CHECKING:
     from ._drift.survey import Survey
     from ._knobs.protocol.knob import Change
 
-USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
-
-  plan      show which CPUs each role gets on this host under the stored intent
-  check     compare every stored setting with the running kernel, and what site.yml was asked for with what is there;
-            changes nothing
-  apply     apply every stored setting; the boot service runs this
-  repair    put back what has drifted, repair [ROLE,ROLE], unless somebody else sets it again and again, and say what
-            it leaves alone
-  watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
-  settle    put the stored settings back where an ablation or a tuning has left others; it ends one that goes on
-  restore   put back everything that was ever changed, and forget the stored settings, or only those of some layers of
-            site.yml, restore [LAYER,LAYER]
-  show      draw the host as a map of who works where, and list the stored requests and the originals that restore
-            would put back; the map has colours on a terminal, unless NO_COLOR is set
-  history   list the runs that changed this host: when, by whom, from where, and what; history --forget drops them
-  agent     show what gateways are told of the instances, and why, agent [INSTANCE]; agent --help lists its options
-  bench     measure what an instance does, bench [INSTANCE]; bench --stop ends the run that measures on this host, and
-            puts everything back; bench --help lists its options
-  llama     what the units of llama.cpp servers call; alone, it lists its commands
-  group     run the programs of a group of hosts as one, as its units call it; alone, it lists its commands
-
-apply --retry tries again, three times, where something failed that may be there later.
-restore --without-originals takes back what bears our mark where the record of originals is lost, and says what it
-cannot know.
---version shows the version of the collection that this command is of.
---textfile makes check also write its findings as Prometheus metrics, for the textfile collector of node_exporter.
-"""
 #: The option that has a value.
 TEXTFILE = "--textfile"
 #: The option of apply that the boot service uses, the number of repetitions, and the seconds before each.

@@ -5,4 +5,4 @@
 
 from __future__ import annotations
 
-VERSION = "0.1.0"
+VERSION = "1.0.0"

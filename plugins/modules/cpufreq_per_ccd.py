@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cpufreq_per_ccd
 short_description: Set governor, frequency limits, speed, boost and energy preference per CCD or any set of CPUs
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets the files of the kernel's cpufreq policies, on sets of CPUs by role, by CCD, by node or by number.
   - Refuses values that a driver cannot express, and names the nearest value that works. The kernel itself accepts many

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cpuidle_states
 short_description: Set the deepest idle state (C-state) that CPUs may enter
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets the cpuidle states that CPUs may enter while they are idle, by role, by CCD, by node or by number. States
     deeper than the requested one are forbidden and all others are allowed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: cpuset_partition
 short_description: Keep all other programs off some CPUs, without a reboot
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Makes a cpuset partition of CPUs, in which only the units in C(llama.slice) run. The partition begins and ends at
     once.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_bios_check_info
 short_description: Report what the kernel shows of the BIOS settings that matter on an EPYC
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Compares the values of BIOS settings that the running kernel shows with the expected values. For each wrong setting,
     the module returns its cost and its place in the BIOS setup. The module changes nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_bmc_bios
 short_description: Set the BIOS of an EPYC server through its BMC
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets BIOS settings through the Redfish service of the BMC, for servers of Dell, HPE, Lenovo and Supermicro, and for
     boards with AMI's names. The settings wait for the next boot of the server; this module never resets it.

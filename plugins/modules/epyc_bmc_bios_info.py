@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_bmc_bios_info
 short_description: Show the BIOS settings of a server as its BMC has them
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads from the Redfish service of a BMC the active and pending BIOS settings of its server, waiting jobs, messages
     of the last boot about settings, and the description of chosen attributes from the machine's own registry.

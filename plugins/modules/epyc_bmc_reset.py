@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_bmc_reset
 short_description: Reset a server through its BMC
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sends a reset to the Redfish service of the BMC, of a type that this BMC offers. Other types are refused before
     anything is sent.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_capacity_info
 short_description: Read what decides how many users a host can serve
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the sockets, the memory and its bandwidth, the installed instances with the headers of their models, and the
     newest stored run of each instance.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_drift_info
 short_description: Compare every setting of a host with what is configured
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Checks all settings of a host in a single run. Returns for each setting whether it is in force now, whether it will
     be in force after a boot, and whether it waits for a reboot.
@@ -140,7 +140,7 @@ site_version:
     and after everything was put back.
   returned: always
   type: str
-  sample: 0.1.0
+  sample: 1.0.0
 map:
   description: >-
     The map of the host, as M(sovereign.epyc.epyc_plan) returns it, without instances. Null for a host without a plan.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_history
 short_description: Read or write the history of a host, a line for each run that changed settings
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the runs of this collection that changed a host, each with its time, user, controller, and the number of
     changed settings by layer.
@@ -93,7 +93,7 @@ ansible_facts:
           user: ops
           host_user: deploy
           controller: ctl
-          version: 0.1.0
+          version: 1.0.0
           playbook: site.yml
           outcome: done
           tags: []

@@ -8,10 +8,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_host_tool
 short_description: Install the host tool of this collection, the command sovereign-epyc, with its services
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Installs the host tool, which is the command C(sovereign-epyc) and the library of the modules, so that a host can
     check, apply and restore its settings without a controller.
+  - Installs the manual page C(sovereign-epyc(8)) and the completion of the command in bash, where the host has a folder
+    for each.
   - Enables the service C(sovereign-epyc.service), which makes every stored setting again at a boot. The service is not
     started now, because the modules make the settings themselves.
   - Enables and starts the service C(sovereign-epyc-watch.service), which moves new interrupts to the CPUs of a stored

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_last_run
 short_description: Check whether the state that the last run of site.yml left on a host still holds
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - The playbook C(sovereign.epyc.site) saves its inputs and the state of the host at its end. At its start it runs this
     module, and skips a host that it would not change, with and without check mode.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_memory_speed
 short_description: Measure how fast a host reads its memory
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Measures the read bandwidth of each NUMA node and of all nodes together, with the first CPU of each core, and stores
     it on the host. It takes some seconds for each node. C(likwid-bench) measures if it is installed, else a small

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_plan
 short_description: Read the topology of an EPYC host and plan the roles of its CPUs
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads CPUs, L3 domains, CCDs, NUMA nodes and sockets from the running kernel, and the features of resctrl.
   - Plans from an intent without numbers of CPUs and without masks, so that one intent fits every SKU.

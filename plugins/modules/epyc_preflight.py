@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_preflight
 short_description: Find, before the first change, all that a run requests and a host cannot have
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Checks the layers of a run and the instances of llama.cpp before any of them changes anything. Fails with all
     refusals at once, a line for each.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_prerequisites
 short_description: Check that a host can be tuned, and load the kernel modules that tuning needs
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Refuses a distribution or kernel that the collection does not support, before any change.
   - Returns missing packages, without installing them. Reading the package database writes no cache.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_recommend_info
 short_description: Recommend the variables of an inventory for a host and the models that it shall serve
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the topology and memory of the host, and the headers of the models. Of a model at a URL, only the header is
     fetched.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_repair
 short_description: Repair drift on a host, and give up settings that somebody else changes again and again
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Compares all stored requests of the host with the running kernel, as M(sovereign.epyc.epyc_drift_info) does, and
     applies the stored requests of the layers of O(roles) again where settings are not in force. The module needs no

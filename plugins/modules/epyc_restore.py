@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_restore
 short_description: Put back all settings that this collection changed on a host, or those of some layers
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Gives every setting the value from before the collection first wrote to it, and drops the requests that are stored
     for the boot service.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_servable_info
 short_description: Tell which models of the catalogue a host can serve, how fast, and for how many users
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the topology, the free memory and the memory bandwidth of the host. No model file is needed, and nothing is
     measured or written.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: epyc_verify
 short_description: Check a tuned host against its checklist
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Compares the stored requests of the host with the running kernel, as M(sovereign.epyc.epyc_drift_info) does, and
     returns an item for each kind of setting.

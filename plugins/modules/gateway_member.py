@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gateway_member
 short_description: Take a host out of service at a gateway, or put it back
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs on a gateway that P(sovereign.epyc.epyc_gateway#role) has set up, and sets the state of the servers of another
     host in its HAProxy. If there are several gateways, run the module on each gateway.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gateway_service
 short_description: Configure HAProxy or keepalived of a gateway, or restore the configuration from before
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - The role P(sovereign.epyc.epyc_gateway#role) uses this module on the host of a gateway, where the package of the
     service is installed.

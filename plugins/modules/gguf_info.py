@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gguf_info
 short_description: Read the facts of a model from its GGUF file, and check whether another model can draft for it
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the header of a model on the host, with architecture, layers, experts, sizes and vocabulary, but no weights.
   - Fails with the reason for a file that is truncated, damaged, for big-endian machines, of an unknown version, or no

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: hugepages
 short_description: Size the pools of huge pages on each NUMA node
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets the number of huge pages of 2 MiB or 1 GiB on each node, by number, by amount of memory, or by the size of a
     file.

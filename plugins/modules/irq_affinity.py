@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: irq_affinity
 short_description: Keep device interrupts off the CPUs that compute
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sends the interrupts (IRQs) of devices to certain CPUs, so that the threads of a model are not interrupted. The
     module also configures irqbalance, which would undo that within ten seconds.

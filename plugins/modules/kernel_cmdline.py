@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kernel_cmdline
 short_description: Merge boot parameters into the kernel's command line
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets and removes parameters of the kernel's command line for the next boot. All other parameters stay, in their
     order. The module never reboots; RV(reboot_required) says whether a reboot is needed.

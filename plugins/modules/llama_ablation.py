@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_ablation
 short_description: Measure which settings make an instance of llama-server faster, by removing one at a time
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Measures the effect of each setting of the host that M(sovereign.epyc.llama_server) and the other modules of this
     collection have changed, and of each option of the instance, by removing one at a time. The states that are measured

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_ablation_boot
 short_description: Continue an ablation in another boot, to test boot parameters
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Continues a run that M(sovereign.epyc.llama_ablation) has begun with
     O(sovereign.epyc.llama_ablation#module:reboots). A call measures the arm that the host was booted into, adds its

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_ask
 short_description: Ask an instance of llama-server a question, and prove which server answered on which CPUs
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sends a prompt to an instance of M(sovereign.epyc.llama_server), and observes the instance's processes until the
     answer is complete.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_benchmark
 short_description: Measure rates and latencies of an instance, and compare them with its memory bandwidth
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sends prompts to the running service of an instance of M(sovereign.epyc.llama_server) or of the role
     P(sovereign.epyc.epyc_vllm#role), in rounds, with one stream and with several in parallel. Returns rates and

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_build
 short_description: Build llama.cpp on the host, for the CPU of the host, unless the build exists
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Unpacks the sources, builds C(llama-server), C(llama-quantize) and the RPC server with cmake, and tries the result.
     Only a working build gets its final folder. The sources are removed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_fingerprint_info
 short_description: Compare a host and its instance of llama-server with the host of a measured result
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A result of M(sovereign.epyc.llama_tune) is valid for one kernel, microcode, BIOS, engine and build of the server,
     model, SKU, memory and number of NUMA nodes per socket. This module returns which of these have changed since.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_rpc_worker
 short_description: Run a ggml-rpc-server that computes layers of a model on another host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Writes, enables and starts the unit C(ggml-rpc-worker.service) on CPUs and NUMA nodes of the plan, with a thread for
     each core. A host has at most one such worker.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_server
 short_description: Run instances of llama-server as systemd units, placed on CPUs and NUMA nodes
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Plans all instances for this host, writes, enables and starts their units, and waits until the servers answer.
   - The flags of a server binary are read from its C(--help), and the binary itself checks the planned arguments. Its

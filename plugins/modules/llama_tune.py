@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: llama_tune
 short_description: Find the options with which an instance of llama-server is fastest on this host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Starts the instance again and again with other options, and measures each candidate. What is measured next is what
     promises the largest improvement, estimated from all measurements until then. The best candidate must then be better

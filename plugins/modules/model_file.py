@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: model_file
 short_description: Fetch a model file to the host, or verify a model file that is there
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Fetches a GGUF file with O(url), or verifies a file that is at O(path) already. A model may be in several files.
   - Downloads to C(PATH.part), and renames that file when its header, size and O(checksum) are right. Until then an old

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: model_quantize
 short_description: Make a smaller GGUF file of a model, unless the file exists
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs C(llama-quantize) on a model, which may be in several files, and renames the complete result to O(path). A run
     that fails or is killed leaves no file at O(path).

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: msr_bits
 short_description: Switch hardware prefetchers and other bits of model-specific registers per CPU
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets single bits of model-specific registers (MSRs) on sets of CPUs, so that the CPUs of a draft model and those of
     the model that verifies it can differ.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: resctrl_schemata
 short_description: Partition L3 caches and memory bandwidth through the kernel's resctrl
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Makes resctrl groups with L3 masks, bandwidth limits, CPUs, threads, modes and monitor groups.
   - Amounts of cache may be masks, ways, bytes or a share. Bandwidth is in GB/s, in AMD's steps of an eighth.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_placement_info
 short_description: Prove on which CPUs and NUMA nodes the threads and the memory of a running service are
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the placement of a running service. This includes the CPUs on which each thread may run and ran last, the
     nodes with the pages of the model and of anonymous memory, the huge pages in use, and the resctrl groups with their

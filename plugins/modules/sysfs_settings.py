@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: sysfs_settings
 short_description: Set SMT, transparent huge pages, NUMA balancing, work queues and the NMI watchdog
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Sets the plain settings of the kernel that a tuned host needs, one file each. A setting without an option stays as
     it is.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: vllm_server
 short_description: Serve models with vLLM, a process on each NUMA node
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Makes each instance a hardened unit of systemd. An instance has a process on each NUMA node of its CPUs, with a
     thread on each core, and the memory of a process is on its node.

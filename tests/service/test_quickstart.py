@@ -145,7 +145,7 @@ class Controller:
         """Install the collection as users do who have the archive."""
         for words in (
             ("build", "--output-path", str(self.folder), str(ROOT)),
-            ("install", "--offline", "-p", str(self.folder / "collections"), "sovereign-epyc-0.1.0.tar.gz"),
+            ("install", "--offline", "-p", str(self.folder / "collections"), "sovereign-epyc-1.0.0.tar.gz"),
         ):
             done = run_command("ansible-galaxy", "collection", *words, cwd=self.folder)
             assert done.returncode == 0, done.stdout

@@ -17,6 +17,7 @@ from .._io import command, module_sources, textfile
 from .._io.module_sources import PACKAGE
 from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER
 from .._knobs.managed_files import ManagedFiles
+from .command_help import COMPLETION, MANUAL_PAGE, render_completion, render_manual_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,19 +76,21 @@ sys.exit(main(sys.argv[1:]))
 
 
 class HostToolFiles(ManagedFiles):
-    """The files of the host tool and its command; other files in its folder are removed."""
+    """The files of the host tool, its command and its help; other files in its folder are removed."""
 
     prefix = "host_tool"
     programs = (HOST_TOOL,)
 
     def __init__(self, present: bool, root: str = "/", more_files: Mapping[str, str] | None = None) -> None:
         """``more_files`` maps paths of further files to their texts."""
-        super().__init__({**_read_host_tool_files(), **(more_files or {})} if present else {}, root)
+        files = {**_read_host_tool_files(), **_list_help_files(root), **(more_files or {})} if present else {}
+        super().__init__(files, root)
 
     def wanted_settings(self) -> Settings:
         """Return a digest for each file of this version, None for files of older versions."""
         old = [f"host_tool:{PACKAGE}/{name}" for name in self._list_installed_modules()]
-        wanted: Settings = dict.fromkeys([*old, f"host_tool:{HOST_TOOL}"])
+        single_files = [f"host_tool:{path}" for path in (HOST_TOOL, MANUAL_PAGE, COMPLETION)]
+        wanted: Settings = dict.fromkeys([*old, *single_files])
         wanted.update(super().wanted_settings())
         return wanted
 
@@ -119,6 +122,14 @@ class HostToolFiles(ManagedFiles):
         top = textfile.path_in_tree(self.root, PACKAGE)
         paths = (os.path.join(folder, name) for folder, dummy, names in os.walk(top) for name in names)
         return sorted(os.path.relpath(path, top) for path in paths if path.endswith(".py"))
+
+
+def _list_help_files(root: str) -> dict[str, str]:
+    """Return the manual page and the bash completion by path, of those for which the host has a folder."""
+    texts = {MANUAL_PAGE: render_manual_page(), COMPLETION: render_completion()}
+    return {
+        path: text for path, text in texts.items() if os.path.isdir(textfile.path_in_tree(root, os.path.dirname(path)))
+    }
 
 
 def choose_python_path() -> str:

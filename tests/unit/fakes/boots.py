@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Tuni
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import config_files, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
@@ -61,7 +61,8 @@ class Boot:
         if self.fails:
             self.tree.put(f"{grub.RESULT}.new", "half of it")
             raise TuningError("'update-grub' failed with exit code 1. It says: no space left on device")
-        in_both, ordinary = self.grub._evaluate_config_files(with_drop_in=True)
+        last = config_files.run_config_files(str(self.tree.root))[-1]
+        in_both, ordinary = last.in_all_entries, last.in_ordinary_entries
         rescue = f"{in_both} {ordinary}" if self.same_for_recovery else in_both
         words = cmdline.split_kernel_command_line(f"{in_both} {ordinary}")
         line = " ".join(word for word in words if not self.ignores or not word.startswith(self.ignores))

@@ -68,17 +68,22 @@ def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
     show_ways = bool(full and plan.groups)
     legend = ""
     if full and show_ways:
-        way = format_bytes_short(top.l3[0].bytes // count_ways(full))
+        ways = {format_bytes_short(domain.bytes // count_ways(full)): None for domain in top.l3}
         names = ", ".join([*(f"{group.name[0]} {group.name}" for group in plan.groups), ". default"])
-        legend = f"L3 ways of {way} ({names})"
+        legend = f"L3 ways of {' or '.join(ways)} ({names})"
     width = max(len(format_cpulist(domain.present)) for domain in top.domains)
     ways_width = max(full.bit_length(), len(legend)) if full and show_ways else 0
-    head = f"{'node':>4} {'CCD':>4} {'L3':>4}  {'CPUs':<{width}}  " + (f"{legend:<{ways_width}}  " if show_ways else "")
+    show_sizes = len({domain.bytes for domain in top.l3}) > 1
+    head = f"{'node':>4} {'CCD':>4} {'L3':>4}  " + (f"{'size':>7}  " if show_sizes else "")
+    head += f"{'CPUs':<{width}}  " + (f"{legend:<{ways_width}}  " if show_ways else "")
     rows = [head + "who"]
     for domain in top.domains:
         number = "-" if domain.id is None else domain.id
         node = "-" if domain.node is None else domain.node
-        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {format_cpulist(domain.present):<{width}}  "
+        row = f"{node:>4} {domain.ccd:>4} {number:>4}  "
+        if show_sizes:
+            row += f"{format_bytes_short(domain.bytes) if domain.bytes else '-':>7}  "
+        row += f"{format_cpulist(domain.present):<{width}}  "
         if full and show_ways:
             row += f"{format_ways_as_group_letters(plan, domain, full):<{ways_width}}  "
         rows.append(row + _format_roles_of_domain(plan, domain))

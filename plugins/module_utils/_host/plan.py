@@ -162,9 +162,9 @@ def _different_l3_sizes_remarks(top: Topology, domains_by_role: Mapping[str, Seq
         if domains
     ]
     return [
-        f"The L3 caches differ in size: {sizes}. The size does not decide where a role is: a role with a number of CCDs "
-        f"gets those with the fewest housekeeping CPUs, and verify gets the others. {' and '.join(places)}. An instance "
-        "can name another place with its option cpus, such as ccd0."
+        f"The L3 caches differ in size: {sizes}. The size does not decide where a role is: a role with a number of "
+        "CCDs gets those with the fewest housekeeping CPUs, and a role without a number gets the others. "
+        f"{''.join(f'{place}. ' for place in places)}An instance can name another place with its option cpus, as ccd0."
     ]
 
 

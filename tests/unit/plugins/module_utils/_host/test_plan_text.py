@@ -120,7 +120,7 @@ def test_ccds_with_different_sizes_of_l3_are_told_apart(tmp_path: Path) -> None:
     assert "   0    1    1   32 MiB  8-15  dddddddd........" in "\n".join(lines)
     (note,) = [line for line in lines if line.startswith("Note: The L3 caches differ")]
     assert note.startswith("Note: The L3 caches differ in size: 96 MiB on CCD 0, 32 MiB on CCD 1. The size does not")
-    assert "draft is on CCD 1 and verify is on CCD 0." in note
+    assert "draft is on CCD 1. verify is on CCD 0. An instance" in note
 
 
 def test_equal_sizes_of_l3_are_not_spoken_of(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def render_plan(plan: Plan, top: Topology, memory: MemorySpeed | None = None) -> str:
-    """Return the text of a plan, without a newline at its end; faults of the memory are its first lines."""
+    """Return the text of a plan, without a newline at its end; faults of the host are its first lines."""
     lines = [
-        *(f"FAULT: {fault}" for fault in (memory.faults if memory else ())),
+        *(f"FAULT: {fault}" for fault in list_faults(top, memory)),
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
         format_counts_of_host_parts(top),
     ]
@@ -37,6 +37,11 @@ def render_plan(plan: Plan, top: Topology, memory: MemorySpeed | None = None) ->
         lines += ["", *_render_l3_rows(plan, top)]
     below = format_remarks_and_impossible_layers(plan, top, memory)
     return "\n".join([*lines, *([""] if below else []), *below])
+
+
+def list_faults(top: Topology, memory: MemorySpeed | None) -> list[str]:
+    """Return the faults of a host that tuning cannot mend: of its frequencies and of its memory."""
+    return [*([top.frequency_fault] if top.frequency_fault else []), *(memory.faults if memory else [])]
 
 
 def format_counts_of_host_parts(top: Topology) -> str:

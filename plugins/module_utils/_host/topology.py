@@ -15,7 +15,7 @@ from .._io.paths import NODES
 from .._kernel import cpuid, lockdown, resctrl
 from .._notation.cpulist import format_cpulist, parse_cpulist
 from .._notation.sizes import UNITS, format_bytes
-from . import ccds
+from . import ccds, firmware
 from .ccds import L3Domain
 
 TYPE_CHECKING = False
@@ -65,6 +65,8 @@ class Topology:
         self.ccds: list[list[L3Domain]] = []
         self.ccd_source = ""
         self.cpufreq_driver: str | None = None
+        #: Sentences on frequencies of the firmware that cannot be true, "" where all can be.
+        self.frequency_fault = ""
         self.resctrl: resctrl.ResctrlFeatures | None = None
         self.prefetch_control: bool | None = None
         #: The reason why root cannot write registers, "" where root can write registers.
@@ -334,6 +336,8 @@ def _read_features_into_topology(fs: KernelFS, top: Topology) -> None:
     top.cpufreq_driver = fs.read_if_present(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
     if top.cpufreq_driver is None:
         top.missing["cpufreq"] = "cpufreq: no driver is bound (BIOS without P-states, or a guest)"
+    one_of_each_domain = [domain.cpus[0] for domain in top.l3] or [top.online[0]]
+    top.frequency_fault = firmware.implausible_frequency_message(fs, one_of_each_domain, top.cpufreq_driver)
     reason = resctrl.resctrl_unavailable_reason(fs, top.flags)
     if reason:
         top.missing["resctrl"] = reason

@@ -82,6 +82,10 @@ class CommandLine(Knob):
         self._remarks = request.remarks
         self._wanted = {PREFIX + name: text for name, text in request.settings.items()}
         self._refuse_too_long_command_line(request.settings)
+        pools = request.settings.get(cmdline.HUGEPAGES)
+        # Memory that is held changes all the time, and no run may fail for that which changes nothing.
+        if pools is not None and self.boot_loader.read_configured_settings().get(cmdline.HUGEPAGES) != pools:
+            request.refuse_hugepages_beyond_held_memory()
         return dict(self._wanted)
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:

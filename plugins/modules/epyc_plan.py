@@ -211,7 +211,7 @@ map:
           type: str
           sample: dddddddddddd....
     faults:
-      description: Sentences on what is wrong with the memory of the host, the worst first.
+      description: Sentences on what is wrong with the frequencies and the memory of the host, the worst first.
       type: list
       elements: str
     instances:

@@ -88,8 +88,8 @@ options:
     type: bool
   power_limit:
     description:
-      - The power in watts that each socket should be allowed to take (PPT). Visible with HSMP, its driver, and Linux
-        6.16 or newer.
+      - The power in watts that each socket should be allowed to take (PPT). Visible with HSMP, its driver, which the
+        kernels of Debian do not have, and Linux 6.16 or newer.
     type: int
   determinism:
     description: Performance or power determinism. No kernel file shows it, so without O(claims) it is V(unknown).
@@ -107,7 +107,9 @@ options:
     description: Whether the firmware should offer an IOMMU, even if the kernel does not use it.
     type: bool
   hsmp:
-    description: Whether the host system management port should answer. Needs the driver amd_hsmp or hsmp_acpi loaded.
+    description:
+      - Whether the host system management port should answer. Needs the driver amd_hsmp or hsmp_acpi loaded, which the
+        kernels of Debian do not have.
     type: bool
 """
 

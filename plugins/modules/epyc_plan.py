@@ -211,7 +211,7 @@ map:
           type: str
           sample: dddddddddddd....
     faults:
-      description: Sentences on what is wrong with the memory of the host, the worst first.
+      description: Sentences on what is wrong with the frequencies and the memory of the host, the worst first.
       type: list
       elements: str
     instances:
@@ -327,7 +327,12 @@ def build_plan_or_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, An
         "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top, memory)},
         "refusals": [],
         "map": map_data.build_map_data(plan, top, list_instance_placements(fs.root), memory),
-        "remarks": [*remarks, *(memory.faults if memory.is_slow else []), *plan.remarks],
+        "remarks": [
+            *remarks,
+            *([top.frequency_fault] if top.frequency_fault else []),
+            *(memory.faults if memory.is_slow else []),
+            *plan.remarks,
+        ],
         "stored": sorted(load_stored_requests(store)[1]),
         "text": plan_text.render_plan(plan, top, memory),
     }

@@ -16,7 +16,8 @@ description:
     compact the node's memory, and tries again four times within about four seconds. If pages are missing after that,
     the module fails and restores all pools. The message has the pages of each node, and whether memory was in use or
     fragmented.
-  - Pools of more than a node's memory, less O(reserve), are refused before any write.
+  - Pools of more than a node's memory, less O(reserve), are refused before any write. So are pools that would leave
+    less than O(reserve) of the host's memory to the system, beside what kernel, drivers and running services hold.
   - Pages in use are never taken away. Shrinking a pool below its pages in use is refused, because such pages would
     belong to no pool.
   - The kernel makes pages of 1 GiB only of contiguous memory. If there is too little, the message has the boot
@@ -76,7 +77,8 @@ options:
     default: 0
   reserve:
     description:
-      - The percentage of each node's memory that is left to the system.
+      - The percentage of each node's memory that is left to the system, and of the host's memory that must still be
+        available (C(MemAvailable)) after a pool has grown.
       - The pools of all sizes together may take the rest, including pools that no option names.
     type: int
     default: 5

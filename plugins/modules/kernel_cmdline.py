@@ -14,10 +14,14 @@ description:
     order. The module never reboots; RV(reboot_required) says whether a reboot is needed.
   - After a change each named parameter is there exactly once, with the wanted value, even if other files set it. A
     remark names the files whose values were overridden.
-  - On Debian and Ubuntu the module writes one file, C(/etc/default/grub.d/95-sovereign-epyc.cfg). The file removes the
+  - On Debian and Ubuntu the module writes one file, C(/etc/default/grub.d/zzz-sovereign-epyc.cfg). The file removes the
     named parameters from C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT), which other files set, and adds them
-    to the latter with the wanted values. The module then runs C(update-grub) and reads C(/boot/grub/grub.cfg) back. If
-    a parameter is missing there, the module names the file that prevents it, restores everything, and fails.
+    to the latter with the wanted values. Its name sorts last, because files of providers and packages, such as
+    C(hetzner.cfg), set these variables anew. It replaces C(95-sovereign-epyc.cfg) of earlier versions.
+    The module then runs C(update-grub) and reads C(/boot/grub/grub.cfg) back. If a parameter is missing there, the
+    module names the file that prevents it, restores everything, and fails.
+  - A file in C(/etc/default/grub.d) that ends C(update-grub), as one whose last command is a test that is not true, is
+    named with its line, and nothing is changed.
   - The entries for recovery in the menu of GRUB get no parameters of the module, so that a host that does not boot with
     a parameter still boots with these entries. If other files give a parameter to all entries, and the module sets
     it, it is removed from the entries for recovery, too. A remark says so.

@@ -40,7 +40,7 @@ with open("/dev/cpu/CPU/msr", "r+b", buffering=0) as file:
     bits = int.from_bytes(os.pread(file.fileno(), 8, 0xC0000108), "little")
     os.pwrite(file.fileno(), (bits ^ 2).to_bytes(8, "little"), 0xC0000108)
 """
-DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
+DROP_IN = "/etc/default/grub.d/zzz-sovereign-epyc.cfg"
 
 
 class Fleet:

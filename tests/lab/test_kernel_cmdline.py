@@ -17,7 +17,7 @@ from .conformance import run_program
 
 pytestmark = pytest.mark.slow
 
-DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
+DROP_IN = "/etc/default/grub.d/zzz-sovereign-epyc.cfg"
 FILES = "stat -c '%n %a %U' /etc/default/grub /boot/grub/grub.cfg; ls -A /etc/default/grub.d /etc/grub.d /boot/grub; "
 FILES += "sha256sum /etc/default/grub /boot/grub/grub.cfg"
 LINES = r"sed -n 's/^\t*linux\t*[^ ]* //p' /boot/grub/grub.cfg"
@@ -151,11 +151,37 @@ def test_what_others_set_is_overridden_and_kept(host):
 
 
 def test_a_later_file_that_says_otherwise_is_named(host):
-    with file(host, "/etc/default/grub.d/99-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX foo=9"\n'):
+    with file(host, "/etc/default/grub.d/zzzz-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX foo=9"\n'):
         host.run("update-grub 2>&1")
-        words = ["grub.d/99-later.cfg, which is read after", "'foo=9 foo=3'", "put back"]
+        words = ["grub.d/zzzz-later.cfg, which is read after", "'foo=9 foo=3'", "put back"]
         refused(host, *words, parameters=["foo=3"])
         assert host.module("kernel_cmdline", parameters=["foo=9"])["changed"] is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GRUB_CMDLINE_LINUX_DEFAULT='consoleblank=0'\n",
+        "GRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX_DEFAULT='net.ifnames=0'\nGRUB_CMDLINE_LINUX='rw'\n",
+    ],
+)
+def test_a_provider_s_file_keeps_its_parameters_and_ours_are_there(host, text):
+    """As hetzner.cfg, which sorts after every number and sets the whole variable anew."""
+    with file(host, "/etc/default/grub.d/hetzner.cfg", text):
+        host.run("update-grub 2>&1")
+        before = lines(host)
+        assert host.module("kernel_cmdline", parameters=["foo=3"])["changed"] is True
+        assert lines(host) == [f"{line} foo=3" for line in before]
+        assert host.module("kernel_cmdline", parameters=["foo=3"])["changed"] is False
+        host.module("kernel_cmdline", state="original")
+        assert lines(host) == before
+
+
+def test_a_file_that_ends_update_grub_is_named_with_its_line(host):
+    """The real update-grub ends there too, without a word."""
+    with file(host, "/etc/default/grub.d/20-bad.cfg", "GRUB_TIMEOUT=5\n[ -f /nowhere ] && GRUB_TIMEOUT=1\n"):
+        assert host.run("update-grub >/dev/null 2>&1 || echo failed") == "failed"
+        refused(host, "Line 2 of /etc/default/grub.d/20-bad.cfg ends update-grub", parameters=["foo=3"])
 
 
 def test_a_failed_update_grub_leaves_nothing_behind(host):

@@ -15,7 +15,7 @@ from tests.fixtures.virtual_epyc import INTENT, STORE
 
 pytestmark = pytest.mark.slow
 
-DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
+DROP_IN = "/etc/default/grub.d/zzz-sovereign-epyc.cfg"
 #: How often the power is cut at a random moment.
 CUTS = 9
 #: Now only what a program flushes gets to the disk; otherwise the file system writes everything within seconds.

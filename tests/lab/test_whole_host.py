@@ -46,7 +46,7 @@ TOUCHED = {
     "/proc/irq/default_smp_affinity",
     "/proc/irq/9/smp_affinity",
     "/boot/grub/grub.cfg",
-    "/etc/default/grub.d/95-sovereign-epyc.cfg",
+    "/etc/default/grub.d/zzz-sovereign-epyc.cfg",
     "/etc/systemd/system/sovereign-epyc.service",
     "/etc/systemd/system/multi-user.target.wants/sovereign-epyc.service",
     "/usr/lib/",

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from .._notation.cpulist import format_cpulist
+from .._notation.sizes import format_bytes_short
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +40,28 @@ class L3Domain:
         self.socket: int | None = None
         self.node: int | None = None
         self.ccd = 0
+
+
+def find_generation(family: int, model: int) -> str:
+    """Return the name of the generation of AMD's CPUs of this family and model, as "Zen 4"; "" for an unknown one."""
+    return next(
+        (name for number, low, high, dummy, name in CCX_PER_CCD if family == number and low <= model <= high), ""
+    )
+
+
+def format_different_l3_sizes(ccds: Ccds) -> str:
+    """Return the sizes of the L3 domains by CCD, as "96 MiB on CCD 0, 32 MiB on CCD 1"; "" where all are equal.
+
+    A CPU with V-Cache on one of its CCDs is an example.
+    """
+    numbers_by_size: dict[int, list[int]] = {}
+    for number, ccd in enumerate(ccds):
+        for size in sorted({domain.bytes for domain in ccd if domain.cpus}, reverse=True):
+            numbers_by_size.setdefault(size, []).append(number)
+    if len(numbers_by_size) < 2:
+        return ""
+    rows = [f"{format_bytes_short(size)} on CCD {format_cpulist(numbers)}" for size, numbers in numbers_by_size.items()]
+    return ", ".join(rows)
 
 
 def group_domains_by_die_id(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:

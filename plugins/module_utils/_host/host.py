@@ -106,6 +106,11 @@ class Host:
         for place, cpus_by_number in cpus_by_place.items():
             number = word[len(place) :]
             if word.startswith(place) and number.isdecimal():
+                if place == "l3:" and "l3_ids" in top.missing:
+                    raise BadRequest(
+                        f"{word} cannot be told from other L3 domains: this host lacks {top.missing['l3_ids']}. Name "
+                        "CPUs, a CCD or a node instead."
+                    )
                 if int(number) not in cpus_by_number:
                     known = format_cpulist(n for n in cpus_by_number if n is not None)
                     raise BadRequest(f"There is no {word} on this host, only {known}.")

@@ -51,7 +51,7 @@ def build_map_data(
             _domain_to_dict(domain, plan, top, letter_of)
             for domain in top.domains or _nodes_to_domains_without_cache(top)
         ],
-        "faults": list(memory.faults) if memory else [],
+        "faults": plan_text.list_faults(top, memory),
         "instances": [dict(instance) for instance in instances],
         "notes": plan_text.format_remarks_and_impossible_layers(plan, top, memory),
     }

@@ -13,6 +13,7 @@ from .._kernel.lockdown import READ_ONLY
 from .._notation.cache_masks import allocate_cache_masks, count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
+from .ccds import format_different_l3_sizes
 from .housekeeping import (
     choose_housekeeping_cpus,
     default_housekeeping_share,
@@ -126,6 +127,7 @@ def build_plan(intent: Intent, top: Topology) -> Plan:
             result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
         _add_remark_on_offline_cpus(result, role, {cpu for domain in domains for cpu in domain.present} - planned, top)
     _add_remark_on_offline_cpus(result, "housekeeping", planned, top)
+    result.remarks += _different_l3_sizes_remarks(top, {"draft": draft, "verify": verify})
     _plan_l3_masks(intent, top, draft, verify, result)
     if top.registers_read_only:
         result.cannot["prefetch"] = READ_ONLY + top.registers_read_only
@@ -147,6 +149,23 @@ def plan_facts(
         "intent": requested_intent,
         "memory": memory.to_dict(),
     }
+
+
+def _different_l3_sizes_remarks(top: Topology, domains_by_role: Mapping[str, Sequence[L3Domain]]) -> list[str]:
+    """Return a remark on CCDs with different sizes of L3, and where the roles are; else an empty list."""
+    sizes = format_different_l3_sizes(top.ccds)
+    if not sizes:
+        return []
+    places = [
+        f"{role} is on CCD {format_cpulist({domain.ccd for domain in domains})}"
+        for role, domains in domains_by_role.items()
+        if domains
+    ]
+    return [
+        f"The L3 caches differ in size: {sizes}. The size does not decide where a role is: a role with a number of "
+        "CCDs gets those with the fewest housekeeping CPUs, and a role without a number gets the others. "
+        f"{''.join(f'{place}. ' for place in places)}An instance can name another place with its option cpus, as ccd0."
+    ]
 
 
 def _add_remark_on_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def render_plan(plan: Plan, top: Topology, memory: MemorySpeed | None = None) -> str:
-    """Return the text of a plan, without a newline at its end; faults of the memory are its first lines."""
+    """Return the text of a plan, without a newline at its end; faults of the host are its first lines."""
     lines = [
-        *(f"FAULT: {fault}" for fault in (memory.faults if memory else ())),
+        *(f"FAULT: {fault}" for fault in list_faults(top, memory)),
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
         format_counts_of_host_parts(top),
     ]
@@ -37,6 +37,11 @@ def render_plan(plan: Plan, top: Topology, memory: MemorySpeed | None = None) ->
         lines += ["", *_render_l3_rows(plan, top)]
     below = format_remarks_and_impossible_layers(plan, top, memory)
     return "\n".join([*lines, *([""] if below else []), *below])
+
+
+def list_faults(top: Topology, memory: MemorySpeed | None) -> list[str]:
+    """Return the faults of a host that tuning cannot mend: of its frequencies and of its memory."""
+    return [*([top.frequency_fault] if top.frequency_fault else []), *(memory.faults if memory else [])]
 
 
 def format_counts_of_host_parts(top: Topology) -> str:
@@ -68,17 +73,22 @@ def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
     show_ways = bool(full and plan.groups)
     legend = ""
     if full and show_ways:
-        way = format_bytes_short(top.l3[0].bytes // count_ways(full))
+        ways = {format_bytes_short(domain.bytes // count_ways(full)): None for domain in top.l3}
         names = ", ".join([*(f"{group.name[0]} {group.name}" for group in plan.groups), ". default"])
-        legend = f"L3 ways of {way} ({names})"
+        legend = f"L3 ways of {' or '.join(ways)} ({names})"
     width = max(len(format_cpulist(domain.present)) for domain in top.domains)
     ways_width = max(full.bit_length(), len(legend)) if full and show_ways else 0
-    head = f"{'node':>4} {'CCD':>4} {'L3':>4}  {'CPUs':<{width}}  " + (f"{legend:<{ways_width}}  " if show_ways else "")
+    show_sizes = len({domain.bytes for domain in top.l3}) > 1
+    head = f"{'node':>4} {'CCD':>4} {'L3':>4}  " + (f"{'size':>7}  " if show_sizes else "")
+    head += f"{'CPUs':<{width}}  " + (f"{legend:<{ways_width}}  " if show_ways else "")
     rows = [head + "who"]
     for domain in top.domains:
         number = "-" if domain.id is None else domain.id
         node = "-" if domain.node is None else domain.node
-        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {format_cpulist(domain.present):<{width}}  "
+        row = f"{node:>4} {domain.ccd:>4} {number:>4}  "
+        if show_sizes:
+            row += f"{format_bytes_short(domain.bytes) if domain.bytes else '-':>7}  "
+        row += f"{format_cpulist(domain.present):<{width}}  "
         if full and show_ways:
             row += f"{format_ways_as_group_letters(plan, domain, full):<{ways_width}}  "
         rows.append(row + _format_roles_of_domain(plan, domain))

@@ -15,7 +15,7 @@ from .._io.paths import NODES
 from .._kernel import cpuid, lockdown, resctrl
 from .._notation.cpulist import format_cpulist, parse_cpulist
 from .._notation.sizes import UNITS, format_bytes
-from . import ccds
+from . import ccds, firmware
 from .ccds import L3Domain
 
 TYPE_CHECKING = False
@@ -65,6 +65,8 @@ class Topology:
         self.ccds: list[list[L3Domain]] = []
         self.ccd_source = ""
         self.cpufreq_driver: str | None = None
+        #: Sentences on frequencies of the firmware that cannot be true, "" where all can be.
+        self.frequency_fault = ""
         self.resctrl: resctrl.ResctrlFeatures | None = None
         self.prefetch_control: bool | None = None
         #: The reason why root cannot write registers, "" where root can write registers.
@@ -152,12 +154,29 @@ def _read_model_into_topology(fs: KernelFS, top: Topology) -> None:
     top.stepping = int(stepping) if stepping.isdecimal() else 0
     top.flags = frozenset(fields.get("flags", "").split())
     top.kernel = fs.read_if_present("/proc/sys/kernel/osrelease") or ""
-    if not top.is_amd:
-        top.missing["amd"] = f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip()
-    elif "EPYC" not in top.model.split():
-        top.missing["epyc"] = f"an EPYC: the CPU calls itself '{top.model}'"
+    _add_missing_identity(top)
     if fs.read_if_present("/run/systemd/container") is not None:
         top.missing["kernel"] = "a kernel of its own: this is a container, and kernel settings belong to its host"
+
+
+def _add_missing_identity(top: Topology) -> None:
+    """Add to ``missing`` that the CPU is no EPYC, or an EPYC whose name has no SKU.
+
+    Engineering samples are named "AMD Eng Sample: 100-000001045-02", and the CPUs of virtual machines "EPYC-Genoa
+    Processor" or "AMD EPYC Processor".
+    """
+    is_sample = "Eng Sample" in top.model
+    if not top.is_amd:
+        top.missing["amd"] = f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip()
+    elif "EPYC" not in top.model and not is_sample:
+        top.missing["epyc"] = f"an EPYC: the CPU calls itself '{top.model}'"
+    elif not top.sku:
+        kind = "an engineering sample" if is_sample else "a virtual machine"
+        generation = ccds.find_generation(top.family, top.model_number)
+        top.missing["sku"] = (
+            f"the SKU: the CPU calls itself '{top.model}', as {kind} does. By CPUID family {top.family} model "
+            f"{top.model_number} it is {generation or 'of a generation that is not in our table'}"
+        )
 
 
 def _parse_sku(model_name: str) -> str:
@@ -236,10 +255,26 @@ def _read_l3_domains_into_topology(fs: KernelFS, top: Topology) -> None:
         domain.socket = next((n for n, members in top.sockets.items() if cpus[0] in members), None)
         domain.node = next((node.id for node in top.nodes if cpus[0] in node.cpus), None)
         top.l3.append(domain)
-    if any(domain.id is None for domain in top.l3):
-        top.missing["l3_ids"] = "L3 domain ids: the kernel gives none, so resctrl domains cannot be distinguished"
+    reason = _unusable_l3_ids_reason(top.l3)
+    if reason:
+        top.missing["l3_ids"] = f"L3 domain ids: the kernel gives {reason}, so resctrl domains cannot be distinguished"
+        for domain in top.l3:
+            domain.id = None
     else:
         top.l3.sort(key=lambda domain: domain.id or 0)
+
+
+def _unusable_l3_ids_reason(domains: Sequence[L3Domain]) -> str:
+    """Return why the kernel's ids do not tell these domains apart, as in some virtual machines; "" where they do."""
+    cpus_by_id: dict[int | None, list[str]] = {}
+    for domain in domains:
+        cpus_by_id.setdefault(domain.id, []).append(f"CPUs {format_cpulist(domain.cpus)}")
+    if None in cpus_by_id:
+        return "none"
+    for number, cpus in cpus_by_id.items():
+        if len(cpus) > 1:
+            return f"the id {number} to {' and to '.join(cpus)}"
+    return ""
 
 
 def _find_sysfs_index_of_l3(fs: KernelFS, cpu: int) -> str | None:
@@ -301,6 +336,8 @@ def _read_features_into_topology(fs: KernelFS, top: Topology) -> None:
     top.cpufreq_driver = fs.read_if_present(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
     if top.cpufreq_driver is None:
         top.missing["cpufreq"] = "cpufreq: no driver is bound (BIOS without P-states, or a guest)"
+    one_of_each_domain = [domain.cpus[0] for domain in top.l3] or [top.online[0]]
+    top.frequency_fault = firmware.implausible_frequency_message(fs, one_of_each_domain, top.cpufreq_driver)
     reason = resctrl.resctrl_unavailable_reason(fs, top.flags)
     if reason:
         top.missing["resctrl"] = reason

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Threads, processes and processor time of a running service, read from its control group.
+"""Threads, processes, processor time and memory of a running service, read from its control group.
 
-Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads, cgroup.procs, cpu.stat).
+Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads, cgroup.procs, cpu.stat and
+memory.stat).
 """
 
 from __future__ import annotations
@@ -47,6 +48,17 @@ def read_cpu_seconds(fs: KernelFS, unit: str) -> float:
     """Return the processor time of all processes of a systemd unit in seconds, ended processes included."""
     lines = (line.split() for line in fs.read(f"{_require_unit_folder(fs, unit)}/cpu.stat").splitlines())
     return int(dict(lines)["usage_usec"]) / MICROSECONDS
+
+
+def read_unreclaimable_bytes(fs: KernelFS, folder: str) -> int:
+    """Return the bytes of a control group that the kernel cannot take back: anonymous, shared and locked memory.
+
+    0 is returned where the kernel counts no memory of the group.
+    """
+    rows = (row.split() for row in (fs.read_if_present(f"{folder}/memory.stat") or "").splitlines())
+    count = {row[0]: int(row[1]) for row in rows if len(row) == 2}
+    # Locked memory may be anonymous too, so it is not added.
+    return max(count.get("anon", 0) + count.get("shmem", 0), count.get("unevictable", 0))
 
 
 def _require_unit_folder(fs: KernelFS, unit: str) -> str:

@@ -9,9 +9,11 @@ Source: Documentation/admin-guide/mm/hugetlbpage.rst and Documentation/ABI/testi
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._io.paths import NODES
+from .._io.paths import INSTANCE_HEAD, NODES, UNIT_FOLDER
 from .._notation.cpulist import format_cpulist, parse_cpulist
 from .._notation.sizes import UNITS
+from .cgroups import CGROUPS, read_unreclaimable_bytes
+from .partitions import SLICE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +108,44 @@ def read_node_memory(fs: KernelFS, node: int) -> tuple[int, int]:
     words = fs.read(f"{NODES}/node{node}/meminfo").split()
     total, free = (int(words[words.index(key) + 1]) * UNITS["KiB"] for key in ("MemTotal:", "MemFree:"))
     return total, free
+
+
+class HostMemory:
+    """The memory of a host in bytes: all of it, what programs can still have, and what huge pages take."""
+
+    def __init__(self, total: int, available: int, huge_pages: int) -> None:
+        self.total = total
+        self.available = available
+        self.huge_pages = huge_pages
+
+
+def read_host_memory(fs: KernelFS) -> HostMemory | None:
+    """Return the memory of the host; None where the kernel does not show how much is available."""
+    words = (fs.read_if_present("/proc/meminfo") or "").split()
+    names = ("MemTotal:", "MemAvailable:", "Hugetlb:")
+    total, available, huge = (
+        int(words[words.index(name) + 1]) * UNITS["KiB"] if name in words else None for name in names
+    )
+    return None if total is None or available is None else HostMemory(total, available, huge or 0)
+
+
+def read_bytes_held_by_system(fs: KernelFS) -> int:
+    """Return the bytes that the kernel, its drivers and running services hold and cannot give back.
+
+    Huge pages do not count, and neither does what our instances hold, which may be in huge pages later. 0 is returned
+    where the kernel does not show it.
+    """
+    memory = read_host_memory(fs)
+    if memory is None:
+        return 0
+    folders = [f"{CGROUPS}/{slice_name}" for slice_name in ("system.slice", SLICE)]
+    of_instances = sum(
+        read_unreclaimable_bytes(fs, f"{folder}/{unit}")
+        for folder in folders
+        for unit in fs.list_names(folder)
+        if (fs.read_if_present(f"{UNIT_FOLDER}/{unit}") or "").startswith(INSTANCE_HEAD.strip())
+    )
+    return max(0, memory.total - memory.available - memory.huge_pages - of_instances)
 
 
 def free_bytes_in_large_blocks(buddyinfo: str, node: int, page_kb: int) -> tuple[int, int]:

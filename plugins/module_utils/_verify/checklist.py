@@ -24,7 +24,7 @@ from . import boot_service, unit_threads
 from .bios import check as bios_settings
 from .bios.setting import KernelView
 from .checklist_items import NOT_CHECKED, NOT_CONFIGURED, OK, PENDING, UNKNOWN, UNSUPPORTED, WRONG, Item
-from .memory_item import build_memory_item
+from .memory_item import build_memory_item, list_items_on_memory_beside_huge_pages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,11 +85,15 @@ class Checklist:
         memory = build_memory_item(host.memory_speed, self.memory_bandwidth)
         # Everything that is tuned stands on the memory, so slow memory is the first line.
         items.insert(0 if memory.verdict == WRONG else len(items), memory)
+        if host.topology.frequency_fault:
+            title = "frequencies of the firmware"
+            items.insert(0, Item("firmware_frequencies", title, WRONG, host.topology.frequency_fault))
         plan_findings = [finding for finding in findings if finding.addresses[0].startswith(f"{PLAN}:")]
         for name in KNOBS:
             layer_findings = [finding for finding in findings if finding.layer == name and finding not in plan_findings]
             number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
             items.append(self._stored_settings_item(name, layer_findings, number, survey.boot_failure))
+        items += list_items_on_memory_beside_huge_pages(host.fs)
         items += [_item_from_finding("cpus", "CPUs of the plan", finding) for finding in plan_findings]
         items.append(_compare_isolated_cpus_with_boot(host.fs, survey.verdicts))
         items.append(_item_from_boot_service_state(*boot_run, any(verdict.request for verdict in survey.verdicts)))

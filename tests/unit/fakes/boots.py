@@ -15,9 +15,8 @@ from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import config_files, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
@@ -41,7 +40,7 @@ def bootable(root: Path) -> hosts.Host:
 
 
 class Boot:
-    """Runs real shells, and plays update-grub."""
+    """Plays update-grub, with the configuration files run by a real shell."""
 
     def __init__(self, tree: hosts.Host) -> None:
         self.tree = tree
@@ -55,13 +54,13 @@ class Boot:
         self([grub.UPDATE])
 
     def __call__(self, command: Sequence[str]) -> str:
-        if command[0] != grub.UPDATE:
-            return host_command.run_command(command)
+        assert command == [grub.UPDATE]
         self.calls.append("update-grub")
         if self.fails:
             self.tree.put(f"{grub.RESULT}.new", "half of it")
             raise TuningError("'update-grub' failed with exit code 1. It says: no space left on device")
-        in_both, ordinary = self.grub._evaluate_config_files(with_drop_in=True)
+        last = config_files.run_config_files(str(self.tree.root))[-1]
+        in_both, ordinary = last.in_all_entries, last.in_ordinary_entries
         rescue = f"{in_both} {ordinary}" if self.same_for_recovery else in_both
         words = cmdline.split_kernel_command_line(f"{in_both} {ordinary}")
         line = " ".join(word for word in words if not self.ignores or not word.startswith(self.ignores))

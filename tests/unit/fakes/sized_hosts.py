@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import read_topology
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import config_files, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
@@ -31,7 +31,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
 
 ROOT = Path(__file__).parents[3]
 #: What tells that GRUB boots a host.
-GRUB = (grub.UPDATE, grub.MAIN, grub.RESULT)
+GRUB = (grub.UPDATE, config_files.MAIN, grub.RESULT)
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 GIB = 1 << 30
 #: How much of the memory a kernel and its daemons leave, in percent.

@@ -12,7 +12,7 @@ SEEN = {
     "cat /sys/devices/virtual/workqueue/cpumask": "1111",
     "cat /sys/devices/system/cpu/cpufreq/policy9/scaling_governor": "performance",
     "grep L3: /sys/fs/resctrl/draft/schemata": "L3:0=000f;1=000f;2=fff0;3=fff0",
-    "grep -c nohz_full= /etc/default/grub.d/95-sovereign-epyc.cfg": "1",
+    "grep -c nohz_full= /etc/default/grub.d/zzz-sovereign-epyc.cfg": "1",
     "systemctl is-enabled sovereign-epyc.service": "enabled",
 }
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 
 from ..._errors import BadRequest
-from .drop_in import DROP_IN
-from .grub import MAIN, RESULT, UPDATE, Grub
+from .config_files import MAIN
+from .drop_in import has_drop_in
+from .grub import RESULT, UPDATE, Grub
 from .grubby import Grubby
 
 TYPE_CHECKING = False
@@ -35,9 +36,7 @@ def find_boot_loader(fs: KernelFS) -> Grub | Grubby:
         raise BadRequest(f"This host was booted by systemd-boot, which reads /etc/kernel/cmdline. {INSTEAD}")
     if fs.read_status(UPDATE) is not None and fs.read_status(MAIN) is not None:
         # If the drop-in exists, GRUB has booted this host before, so update-grub may make a missing grub.cfg again.
-        if fs.read_status(RESULT) is None and (
-            fs.read_status(DROP_IN) is None or fs.read_status(os.path.dirname(RESULT)) is None
-        ):
+        if fs.read_status(RESULT) is None and (not has_drop_in(fs) or fs.read_status(os.path.dirname(RESULT)) is None):
             raise BadRequest(
                 f"There is no {RESULT}, so GRUB does not boot this host: a container, or another boot loader. If it "
                 "is a host that GRUB boots, mount /boot and run update-grub."

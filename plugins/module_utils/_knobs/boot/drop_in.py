@@ -12,8 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..._io.kernelfs import KernelFS
+
 FOLDER = "/etc/default/grub.d"
-DROP_IN = f"{FOLDER}/95-sovereign-epyc.cfg"
+#: The name sorts last: files of providers and packages, such as hetzner.cfg, may set the whole command line anew.
+DROP_IN = f"{FOLDER}/zzz-sovereign-epyc.cfg"
+#: The name of the drop-in in earlier versions. The next change of a host puts its settings into DROP_IN.
+EARLIER_DROP_IN = f"{FOLDER}/95-sovereign-epyc.cfg"
+#: Both names in the order in which grub-mkconfig reads them.
+DROP_INS = (EARLIER_DROP_IN, DROP_IN)
 OWNS = "# owns: "
 HEAD = """\
 # Written by the module kernel_cmdline of sovereign.epyc, which replaces it whole: do not change it here.
@@ -22,7 +29,12 @@ HEAD = """\
 """
 
 
-def parse_owned_settings(text: str) -> dict[str, str | None]:
+def has_drop_in(fs: KernelFS) -> bool:
+    """Return whether a host has a drop-in of this collection, under its present or its earlier name."""
+    return any(fs.read_status(path) is not None for path in DROP_INS)
+
+
+def parse_owned_settings(text: str, path: str = DROP_IN) -> dict[str, str | None]:
     """Return the settings that a drop-in owns, by name; empty for a text without them."""
     row = next((row for row in text.splitlines() if row.startswith(OWNS)), None)
     if row is None:
@@ -36,7 +48,7 @@ def parse_owned_settings(text: str) -> dict[str, str | None]:
         owned = None
     if not isinstance(owned, dict) or not all(text is None or isinstance(text, str) for text in owned.values()):
         raise TuningError(
-            f"{DROP_IN} was changed by hand and cannot be read any more. Remove it, run update-grub and try again."
+            f"{path} was changed by hand and cannot be read any more. Remove it, run update-grub and try again."
         )
     return owned
 

@@ -13,7 +13,7 @@ from ..._errors import BadRequest, TuningError
 from ..._notation import cmdline
 from ..protocol.knob import Knob
 from . import bootloader
-from .drop_in import DROP_IN
+from .drop_in import has_drop_in
 from .request import BootRequest
 
 TYPE_CHECKING = False
@@ -82,6 +82,10 @@ class CommandLine(Knob):
         self._remarks = request.remarks
         self._wanted = {PREFIX + name: text for name, text in request.settings.items()}
         self._refuse_too_long_command_line(request.settings)
+        pools = request.settings.get(cmdline.HUGEPAGES)
+        # Memory that is held changes all the time, and no run may fail for that which changes nothing.
+        if pools is not None and self.boot_loader.read_configured_settings().get(cmdline.HUGEPAGES) != pools:
+            request.refuse_hugepages_beyond_held_memory()
         return dict(self._wanted)
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
@@ -119,9 +123,19 @@ class CommandLine(Knob):
             return str(error)
         return None
 
+    def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
+        """Return the originals that cannot be restored, as when a file of the boot loader is damaged, with reasons."""
+        reasons = super().unrestorable_reasons(originals)
+        if originals and not reasons:
+            try:
+                self.boot_loader.read_configured_settings()
+            except TuningError as error:
+                return dict.fromkeys(originals, str(error))
+        return reasons
+
     def settings_to_restore(self, originals: Settings) -> Settings:
         """Return what the other files of the boot loader set now, if they can be read, else the originals."""
-        if not originals and self.fs.read_status(DROP_IN) is None:
+        if not originals and not has_drop_in(self.fs):
             return {}
         names = {_parameter_name(address): text for address, text in originals.items()}
         try:

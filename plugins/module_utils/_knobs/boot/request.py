@@ -9,6 +9,7 @@ Source: Documentation/admin-guide/kernel-parameters.txt of the Linux kernel; gru
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._kernel import hugepages
 from ..._notation import cmdline
 from ..._notation.cpulist import format_cpulist, parse_boot_cpulist
 from ..._notation.numbers import parse_whole_number
@@ -56,8 +57,9 @@ class BootRequest:
         for name in absent:
             self._add_parameter_removal(name, texts)
         self._validate_cpu_parameters(pairs)
-        if cmdline.HUGEPAGES in texts:
-            self._refuse_impossible_hugepages(pairs)
+        self._hugepages_bytes = self._parse_bytes_of_all_pools(pairs) if cmdline.HUGEPAGES in texts else 0
+        if self._hugepages_bytes:
+            self.refuse_hugepages_beyond(_parse_total_memory(host.fs.read("/proc/meminfo")))
 
     def _expand_roles_in_braces(self, text: str) -> str:
         """Replace roles and places in braces, such as {draft,verify}, by CPUs in the kernel's notation."""
@@ -116,8 +118,26 @@ class BootRequest:
                 f"{name}={text} takes CPU 0 away from the system, which boots on it and keeps time there. Leave it out."
             )
 
-    def _refuse_impossible_hugepages(self, pairs: Sequence[tuple[str, str | None]]) -> None:
-        """Refuse page sizes that the CPU lacks, and pages that leave too little memory for a boot."""
+    def refuse_hugepages_beyond_held_memory(self) -> None:
+        """Refuse huge pages that leave too little for a boot beside what kernel, drivers and services hold now."""
+        memory = hugepages.read_host_memory(self.host.fs)
+        if memory is not None and self._hugepages_bytes:
+            self.refuse_hugepages_beyond(memory.total, hugepages.read_bytes_held_by_system(self.host.fs))
+
+    def refuse_hugepages_beyond(self, memory: int, held: int = 0) -> None:
+        """Refuse huge pages that leave less than the floor of a boot of this memory, of which some is held."""
+        keep = max(512 << 20, memory >> 5)
+        most = max(0, memory - keep - held)
+        if self._hugepages_bytes > most:
+            holders = f", of which kernel, drivers and running services hold {held >> 20} MiB" if held else ""
+            raise BadRequest(
+                f"The huge pages would take {self._hugepages_bytes >> 20} MiB of the {memory >> 20} MiB of this host"
+                f"{holders}, and less than {keep >> 20} MiB would be left to boot with. Ask for fewer, at most "
+                f"{most >> 20} MiB."
+            )
+
+    def _parse_bytes_of_all_pools(self, pairs: Sequence[tuple[str, str | None]]) -> int:
+        """Return the bytes of all huge pages, refusing page sizes that the CPU lacks, and pages beyond a node."""
         fs = self.host.fs
         sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.list_names("/sys/kernel/mm/hugepages")}
         defaults = [value for name, value in pairs if cmdline.canonical_parameter_name(name) == "default_hugepagesz"]
@@ -136,13 +156,7 @@ class BootRequest:
                 seen += [size] if spelled == "hugepagesz" else []
             elif spelled == "hugepages":
                 total += self._parse_hugepages_as_bytes(value or "", size)
-        memory = _parse_total_memory(fs.read("/proc/meminfo"))
-        keep = max(512 << 20, memory >> 5)
-        if total > memory - keep:
-            raise BadRequest(
-                f"The huge pages would take {total >> 20} MiB of the {memory >> 20} MiB of this host, and less than "
-                f"{keep >> 20} MiB would be left to boot with. Ask for fewer."
-            )
+        return total
 
     def _parse_hugepages_as_bytes(self, value: str, size: int) -> int:
         """Return the bytes of a hugepages=, which is a count, or counts by node such as 0:4,1:4."""

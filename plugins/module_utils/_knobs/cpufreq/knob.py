@@ -93,7 +93,9 @@ class CpuFreq(Knob):
         self._remarks = []
         if not self.settings:
             return {}
-        by_policy = self._requested_values_by_policy(self._requested_values_by_cpu())
+        by_cpu = self._requested_values_by_cpu()
+        self._refuse_limits_by_false_frequencies(by_cpu.values())
+        by_policy = self._requested_values_by_policy(by_cpu)
         policies = [cpufreq_policy.read_policy(self.fs, name) for name in by_policy]
         wanted: Settings = {}
         for policy in policies:
@@ -104,6 +106,14 @@ class CpuFreq(Knob):
         self._remarks += competing_programs.running_tuned_remarks(self.fs, "governors and frequencies")
         self._remarks += competing_programs.running_power_profiles_remarks(self.fs)
         return wanted
+
+    def _refuse_limits_by_false_frequencies(self, requests: Iterable[Mapping[str, RequestedValue]]) -> None:
+        """Refuse limits and speeds where the firmware or the driver shows frequencies that cannot be true."""
+        fault = self.host.topology.frequency_fault
+        if fault and any(requested.keys() & set(FREQUENCIES) for requested in requests):
+            raise BadRequest(f"{fault} Until then min, max and speed mean nothing here, and nothing was changed.")
+        if fault:
+            self._remarks.append(fault)
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the contents of the files; None for a missing file, and for a policy without online CPUs."""
@@ -207,6 +217,9 @@ class CpuFreq(Knob):
         return by_policy
 
     def _missing_policy_message(self, cpus: Iterable[int]) -> str:
+        fault = self.host.topology.frequency_fault
+        if fault:
+            return f"CPUs {format_cpulist(cpus)} have no cpufreq policy in {HOME}. {fault}"
         reason = "no cpufreq driver is bound to them"
         if self.fs.read_if_present(cpufreq_policy.PSTATE_STATUS) == "disable":
             reason = f"amd-pstate is switched off; write 'active' to {cpufreq_policy.PSTATE_STATUS}"

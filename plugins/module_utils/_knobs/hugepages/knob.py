@@ -68,14 +68,20 @@ class HugePages(Knob):
     prefix = "hugepages"
 
     def __init__(self, host: Host, options: Mapping[str, Any]) -> None:
+        self.host = host
         self.fs = host.fs
         self.options = options
+        self._requested: Table = {}
         self._remarks: list[str] = []
 
     def wanted_settings(self) -> Settings:
         """Return the wanted pages of each pool, refusing more than fits in memory, and fewer than are in use."""
         table, self._remarks = request.expand_pools(self.fs, self.options)
+        self._requested = table
         self._refuse_more_than_memory(table)
+        # Available memory changes all the time, and a drift check of stored pools must not refuse them for that.
+        if not self.host.stored:
+            self._refuse_leaving_too_little(table)
         self._refuse_removing_pages_in_use(table)
         return {pool_address(node, kb): str(pages) for (node, kb), pages in table.items()}
 
@@ -111,7 +117,7 @@ class HugePages(Knob):
         return address.startswith("hugepages:node")
 
     def _refuse_more_than_memory(self, table: Table) -> None:
-        reserve = require_whole_number(self.options.get("reserve", RESERVE), "reserve")
+        reserve = self._reserve_percent()
         for node in sorted({node for node, dummy in table}):
             total = hugepages.read_node_memory(self.fs, node)[0]
             limit = total * max(100 - reserve, 0) // 100
@@ -128,6 +134,32 @@ class HugePages(Knob):
                     f"system (option reserve): {format_bytes_short(limit)} can be huge pages. {pools} would take "
                     f"{format_bytes_short(size)}. Ask for less on this node, or spread it over more nodes."
                 )
+
+    def _reserve_percent(self) -> int:
+        return require_whole_number(self.options.get("reserve", RESERVE), "reserve")
+
+    def _refuse_leaving_too_little(self, table: Table) -> None:
+        """Refuse to grow pools so far that less than the reserve is left of the memory that is available now.
+
+        The kernel, its drivers and running services hold a part of the memory, which no pool of a node shows.
+        """
+        memory = hugepages.read_host_memory(self.fs)
+        growth = sum(
+            kb * UNITS["KiB"] * (pages - (read_pool_size_and_use(self.fs, node, kb) or (0, 0))[0])
+            for (node, kb), pages in table.items()
+        )
+        if memory is None or growth <= 0:
+            return
+        reserve = self._reserve_percent()
+        least = memory.total * min(reserve, 100) // 100
+        if memory.available - growth < least:
+            left = max(0, memory.available - growth)
+            raise BadRequest(
+                f"{format_bytes_short(growth)} more in huge pages would leave {format_bytes_short(left)} of "
+                f"{format_bytes_short(memory.total)} to the system, and {reserve} % must be left (option reserve), "
+                f"{format_bytes_short(least)}. Only {format_bytes_short(memory.available)} are available: the kernel, "
+                "its drivers and running services hold the rest. Ask for fewer pages, or stop what uses the memory."
+            )
 
     def _refuse_removing_pages_in_use(self, table: Table) -> None:
         """Refuse to shrink a pool below its pages in use, which would leave pages that belong to no pool."""
@@ -153,6 +185,8 @@ class HugePages(Knob):
         """Shrink pools first, which frees memory; then grow pools, the largest pages first, in several attempts."""
         table = {split_pool_address(change.address): int(change.after or 0) for change in changes}
         self._refuse_removing_pages_in_use(table)
+        # A rollback and an undo give back what was there, whatever is left then.
+        self._refuse_leaving_too_little({key: n for key, n in table.items() if self._requested.get(key) == n})
         before = {key: (read_pool_size_and_use(self.fs, *key) or (0, 0))[0] for key in table}
         for key in sorted(table, key=lambda key: (table[key] > before[key], -key[1])):
             self._write_pool_size(key, table[key])

@@ -139,7 +139,8 @@ class Expansion:
     def _domain_ids(self) -> list[int]:
         ids = [domain.id for domain in self.top.l3 if domain.id is not None]
         if len(ids) != len(self.top.l3) or not ids:
-            raise BadRequest("The kernel gives no L3 domain ids on this host, so resctrl domains cannot be named.")
+            reason = self.top.missing.get("l3_ids") or self.top.missing.get("l3", "L3 domains")
+            raise BadRequest(f"No resctrl domain can be named, because this host lacks {reason}. Nothing was changed.")
         return ids
 
     def _l3_resources(self) -> tuple[str, ...]:
@@ -168,7 +169,9 @@ class Expansion:
         }
         wanted: Settings = {}
         for domain in self.top.l3:
-            number = domain.id or 0
+            number = domain.id
+            if number is None:
+                continue
             amounts = [(g.name, tables[g.name][number]) for g in self.groups if number in tables[g.name]]
             default = ("default", tables["default"][number]) if number in tables["default"] else None
             all_amounts = [*amounts, *([default] if default else [])]

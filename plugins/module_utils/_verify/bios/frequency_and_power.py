@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 CPUS = "/sys/devices/system/cpu"
 HWMON, HSMP_SENSOR = "/sys/class/hwmon", "amd_hsmp_hwmon"
 HSMP_DRIVERS = ("amd_hsmp", "hsmp_acpi")
+#: The first letters of the build options of these drivers, of which newer kernels have two.
+HSMP_BUILD_OPTION = "CONFIG_AMD_HSMP"
 
 
 def read_boost(view: KernelView) -> Reading:
@@ -62,7 +64,20 @@ def read_hsmp_availability(view: KernelView) -> Reading:
     loaded = [driver for driver in HSMP_DRIVERS if view.fs.is_dir(f"/sys/module/{driver}")]
     if loaded:
         return OFF, f"the driver {loaded[0]} is loaded, but HSMP does not answer"
+    if _kernel_lacks_hsmp_driver(view):
+        return None, (
+            f"this kernel was built without a driver for it (no {HSMP_BUILD_OPTION} in "
+            f"/boot/config-{view.top.kernel}), as the kernels of Debian are, so only the BMC or another kernel shows it"
+        )
     return None, f"neither {' nor '.join(HSMP_DRIVERS)} is loaded; load one with modprobe, then /dev/hsmp shows it"
+
+
+def _kernel_lacks_hsmp_driver(view: KernelView) -> bool:
+    """Return whether the configuration of the running kernel is there, and has no driver for HSMP."""
+    configuration = view.fs.read_if_present(f"/boot/config-{view.top.kernel}")
+    return configuration is not None and not any(
+        row.startswith(HSMP_BUILD_OPTION) for row in configuration.splitlines()
+    )
 
 
 def read_lowest_power_limit(view: KernelView) -> Reading:
@@ -71,7 +86,10 @@ def read_lowest_power_limit(view: KernelView) -> Reading:
     sensors = [folder for folder in folders if view.fs.read_if_present(f"{folder}/name") == HSMP_SENSOR]
     limits = [int(view.fs.read_if_present(f"{folder}/power1_cap") or 0) // 1000000 for folder in sensors]
     if not limits:
-        return None, f"no sensor {HSMP_SENSOR} in {HWMON}: it needs HSMP, its driver, and Linux 6.16 or newer"
+        needs = "HSMP, its driver, and Linux 6.16 or newer"
+        if _kernel_lacks_hsmp_driver(view):
+            needs += "; this kernel was built without the driver, as those of Debian are"
+        return None, f"no sensor {HSMP_SENSOR} in {HWMON}: it needs {needs}"
     if not min(limits):
         return None, f"the sensor {HSMP_SENSOR} shows no limit"
     return f"{min(limits)} W", f"power1_cap of the sensor {HSMP_SENSOR}"

@@ -61,3 +61,10 @@ def test_an_offline_cpu_is_refused(tmp_path: Path) -> None:
     host.put("/sys/devices/system/cpu/online", "0-4,6-15")
     with pytest.raises(BadRequest, match="CPU 5 is offline"):
         Host(host.fs).parse_cpus("4-6")
+
+
+def test_a_place_by_an_l3_id_that_two_domains_have_is_refused(tmp_path: Path) -> None:
+    host = Host(hosts.build(tmp_path, sockets=2, l3_per_socket=1, nodes=2, ids=[0, 0]).fs)
+    with pytest.raises(BadRequest, match=r"^l3:0 cannot be told from other L3 domains: .* id 0 to CPUs 0-7 and to"):
+        host.parse_cpus("l3:0")
+    assert host.parse_cpus("ccd1") == host.parse_cpus("node1") == tuple(range(8, 16))

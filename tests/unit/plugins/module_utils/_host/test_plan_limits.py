@@ -66,6 +66,23 @@ def test_without_ids_no_domain_can_be_named(tmp_path: Path) -> None:
     assert "L3 domain ids" in planned(host.topology(), **RECIPE).cannot["cat"]
 
 
+def test_no_masks_are_planned_where_two_domains_have_one_id(tmp_path: Path) -> None:
+    top = hosts.build(tmp_path, sockets=2, l3_per_socket=1, nodes=2, ids=[0, 0]).topology()
+    result = planned(top, draft={"ccds": 1, "l3": "4MiB"}, verify={"l3": "12MiB"})
+    assert (result.draft, result.verify) == (tuple(range(8, 16)), tuple(range(1, 8)))
+    assert result.groups == []
+    assert "the id 0 to CPUs 0-7 and to CPUs 8-15" in result.cannot["cat"]
+
+
+@pytest.mark.parametrize(
+    "model", ["AMD Eng Sample: 100-000001045-02", "EPYC-Genoa Processor", "AMD EPYC Processor", "AMD EPYC 9754"]
+)
+def test_a_plan_does_not_depend_on_the_name_of_the_cpu(tmp_path: Path, model: str) -> None:
+    result = planned(hosts.small(tmp_path, model=model).topology(), **RECIPE)
+    assert (result.draft, result.verify) == ((9, 10, 11, 13, 14, 15), (1, 2, 3, 5, 6, 7))
+    assert [group.name for group in result.groups] == ["draft", "verify"]
+
+
 def test_bandwidth_without_l3_allocation_is_named(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.put("/proc/cpuinfo", host.fs.read("/proc/cpuinfo").replace("cat_l3 ", ""))

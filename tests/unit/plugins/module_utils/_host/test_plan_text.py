@@ -99,3 +99,30 @@ def test_a_machine_without_l3_has_no_map(tmp_path: Path) -> None:
     lines = page(host)
     assert lines[1].endswith("0 CCDs, L3: unknown")
     assert not any(line.startswith("node") for line in lines)
+
+
+V_CACHE = {"model": "AMD EPYC 4584PX 16-Core Processor", "number": 97, "l3_per_socket": 2, "l3_mib": 32, "nodes": 1}
+
+
+def with_v_cache(root: Path) -> hosts.Host:
+    """An EPYC 4584PX: 96 MiB of L3 on the first CCD, 32 MiB on the other."""
+    host = hosts.build(root, **V_CACHE)
+    for cpu in range(8):
+        host.put(f"/sys/devices/system/cpu/cpu{cpu}/cache/index3/size", f"{96 * 1024}K")
+    return host
+
+
+def test_ccds_with_different_sizes_of_l3_are_told_apart(tmp_path: Path) -> None:
+    intent = {"housekeeping": {"cores": 1, "per": "host"}, "draft": {"ccds": 1, "l3": "16MiB"}}
+    lines = page(with_v_cache(tmp_path), **intent)
+    assert "node  CCD   L3     size  CPUs  L3 ways of 6 MiB or 2 MiB (d draft, . default)  who" in lines
+    assert "   0    0    0   96 MiB  0-7   ................" in "\n".join(lines)
+    assert "   0    1    1   32 MiB  8-15  dddddddd........" in "\n".join(lines)
+    (note,) = [line for line in lines if line.startswith("Note: The L3 caches differ")]
+    assert note.startswith("Note: The L3 caches differ in size: 96 MiB on CCD 0, 32 MiB on CCD 1. The size does not")
+    assert "draft is on CCD 1. verify is on CCD 0. An instance" in note
+
+
+def test_equal_sizes_of_l3_are_not_spoken_of(tmp_path: Path) -> None:
+    lines = page(hosts.build(tmp_path, **V_CACHE))
+    assert not any("size" in line for line in lines)

@@ -222,3 +222,42 @@ def test_a_container_and_another_vendor_are_named(tmp_path: Path) -> None:
 def test_a_host_of_one_cpu_has_one_socket(tmp_path: Path) -> None:
     top = hosts.build(tmp_path, l3_per_socket=1, cores_per_l3=1, nodes=1).topology()
     assert (top.online, top.sockets) == ((0,), {0: (0,)})
+
+
+def two_domains_of_one_id(root: Path) -> hosts.Host:
+    """As a virtual machine shows it: an id counts within a virtual socket only."""
+    return hosts.build(root, sockets=2, l3_per_socket=1, nodes=2, ids=[0, 0])
+
+
+def test_one_l3_id_of_two_domains_is_no_id(tmp_path: Path) -> None:
+    top = two_domains_of_one_id(tmp_path).topology()
+    assert [(domain.id, domain.node, domain.cpus[0]) for domain in top.l3] == [(None, 0, 0), (None, 1, 8)]
+    assert top.missing["l3_ids"] == (
+        "L3 domain ids: the kernel gives the id 0 to CPUs 0-7 and to CPUs 8-15, so resctrl domains cannot be "
+        "distinguished"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "number", "kind", "generation"),
+    [
+        ("AMD Eng Sample: 100-000001045-02", 17, "an engineering sample", "Zen 4"),
+        ("EPYC-Genoa Processor", 17, "a virtual machine", "Zen 4"),
+        ("AMD EPYC-Milan Processor", 1, "a virtual machine", "Zen 3"),
+        ("AMD EPYC Processor", 33, "a virtual machine", "of a generation that is not in our table"),
+    ],
+)
+def test_a_cpu_without_a_sku_is_of_the_generation_of_its_family(
+    tmp_path: Path, model: str, number: int, kind: str, generation: str
+) -> None:
+    top = hosts.small(tmp_path, model=model, number=number).topology()
+    assert top.sku == ""
+    assert top.missing == {
+        "sku": f"the SKU: the CPU calls itself '{model}', as {kind} does. By CPUID family 25 model {number} it is "
+        f"{generation}"
+    }
+
+
+def test_a_cpu_that_is_no_epyc_is_named_as_that(tmp_path: Path) -> None:
+    top = hosts.small(tmp_path, model="AMD Ryzen 9 7950X 16-Core Processor", number=97).topology()
+    assert top.missing == {"epyc": "an EPYC: the CPU calls itself 'AMD Ryzen 9 7950X 16-Core Processor'"}

@@ -239,3 +239,11 @@ def test_refused(machine: Machine, options: dict[str, str], words: str) -> None:
     with pytest.raises(TuningError, match=words):
         machine.ask(**options)
     assert machine.calls == []
+
+
+def test_a_place_by_an_l3_id_that_two_domains_have_makes_no_partition(machine: Machine) -> None:
+    for cpu in range(4, 8):
+        machine.tree.put(f"/sys/devices/system/cpu/cpu{cpu}/cache/index3/id", 0)
+    with pytest.raises(TuningError, match=r"^l3:0 cannot be told from other L3 domains: .*CPUs 0-3 and to CPUs 4-7"):
+        machine.ask("l3:0")
+    assert machine.calls == []

@@ -324,7 +324,7 @@ def test_a_kernel_that_was_started_with_others_is_news(tree: hosts.Host, boot: B
 
 
 def test_a_boot_parameter_that_was_taken_away_waits_for_no_reboot(tree: hosts.Host, boot: Boot) -> None:
-    tree.drop("/etc/default/grub.d/95-sovereign-epyc.cfg")
+    tree.drop("/etc/default/grub.d/zzz-sovereign-epyc.cfg")
     assert look(tree) == DRIFTED
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError, Unrestored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import drop_in, grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import config_files, drop_in, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
@@ -59,10 +59,10 @@ def test_a_grub_cfg_that_does_not_carry_it_is_a_failure_that_changes_nothing(boo
 
 
 def test_a_later_file_that_says_otherwise_is_named(boot: Boot) -> None:
-    boot.tree.put(f"{drop_in.FOLDER}/99-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz_full=1"')
+    boot.tree.put(f"{drop_in.FOLDER}/zzzz-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz_full=1"')
     boot([grub.UPDATE])
     before = files(boot)
-    with pytest.raises(NotApplied, match=r"grub.d/99-later.cfg, which is read after.*'nohz_full=1 nohz_full=9'"):
+    with pytest.raises(NotApplied, match=r"grub.d/zzzz-later.cfg, which is read after.*'nohz_full=1 nohz_full=9'"):
         run(boot, knob(boot, "nohz_full=9"))
     assert files(boot) == before
 
@@ -200,7 +200,7 @@ def test_ours_are_there_once_and_all_others_in_their_order(
         f"GRUB_CMDLINE_LINUX='{gap.join(foreign)}'\nGRUB_CMDLINE_LINUX_DEFAULT='{gap.join(default)}'",
     )
     tree.put(drop_in.DROP_IN, drop_in.render_drop_in(owned))
-    in_both, ordinary = grub.Grub(str(tree.root))._evaluate_config_files(with_drop_in=True)
+    last = config_files.run_config_files(str(tree.root))[-1]
 
     def others(some: list[str]) -> list[str]:
         return [
@@ -212,6 +212,6 @@ def test_ours_are_there_once_and_all_others_in_their_order(
     ours = [
         word for name, text in owned.items() if text is not None for word in cmdline.setting_to_parameters(name, text)
     ]
-    assert cmdline.split_kernel_command_line(in_both) == others(foreign)
-    assert cmdline.split_kernel_command_line(ordinary) == [*others(default), *ours]
+    assert cmdline.split_kernel_command_line(last.in_all_entries) == others(foreign)
+    assert cmdline.split_kernel_command_line(last.in_ordinary_entries) == [*others(default), *ours]
     assert drop_in.parse_owned_settings(drop_in.render_drop_in(owned)) == owned

@@ -80,7 +80,17 @@ def test_ids_this_host_does_not_have(case: Case) -> None:
 def test_ids_that_the_kernel_does_not_give(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.drop("/sys/devices/system/cpu/cpu*/cache/index3/id")
-    assert "The kernel gives no L3 domain ids" in Case(host.topology()).refused({"name": "a", "l3": {"all": "1 way"}})
+    assert "the kernel gives none" in Case(host.topology()).refused({"name": "a", "l3": {"all": "1 way"}})
+
+
+def test_ids_that_two_domains_have(tmp_path: Path) -> None:
+    """A mask for one would be a mask for both, and of two groups only one would get what it asks for."""
+    top = hosts.build(tmp_path, sockets=2, l3_per_socket=1, nodes=2, ids=[0, 0]).topology()
+    message = Case(top).refused({"name": "a", "l3": {"0": "1 way"}})
+    assert message.startswith("No resctrl domain can be named, because this host lacks L3 domain ids: the kernel gives")
+    assert "the id 0 to CPUs 0-7 and to CPUs 8-15" in message
+    wanted = Case(top).wanted({"name": "a", "cpus": "0-7"}, {"name": "b", "cpus": "8-15"})
+    assert not any("/L3/" in address for address in wanted)
 
 
 def test_bytes_of_a_cache_of_unknown_size(tmp_path: Path) -> None:

@@ -55,6 +55,22 @@ def test_hsmp(host: hosts.Host) -> None:
     assert judged(host, hsmp="on")["hsmp"].verdict == "ok"
 
 
+DEBIAN = "CONFIG_AMD_PSTATE=y\n# CONFIG_AMD_HSMP_ACPI is not set\n# CONFIG_AMD_HSMP_PLAT is not set"
+
+
+def test_a_kernel_without_a_driver_for_hsmp_is_named(host: hosts.Host) -> None:
+    """As those of Debian: modprobe helps nobody there."""
+    assert "load one with modprobe" in judged(host, hsmp="on")["hsmp"].sentence
+    host.put("/boot/config-6.12.0-test", DEBIAN)
+    item = judged(host, hsmp="on", power_limit="400 W")["hsmp"]
+    assert item.verdict == "unknown"
+    assert "no CONFIG_AMD_HSMP in /boot/config-6.12.0-test), as the kernels of Debian are" in item.sentence
+    assert "modprobe" not in item.sentence
+    assert "built without the driver" in judged(host, power_limit="400 W")["power_limit"].sentence
+    host.put("/boot/config-6.12.0-test", "CONFIG_AMD_HSMP_ACPI=m")
+    assert "load one with modprobe" in judged(host, hsmp="on")["hsmp"].sentence
+
+
 def sensor(host: hosts.Host, number: int, name: str, microwatts: int) -> None:
     host.put(f"/sys/class/hwmon/hwmon{number}/name", name)
     host.put(f"/sys/class/hwmon/hwmon{number}/power1_cap", microwatts)

@@ -79,8 +79,18 @@ options:
         description:
           - The energy performance preference, a hint to the hardware. Only C(amd-pstate) in active mode has it.
           - Under the governor V(performance) the kernel allows V(performance) only.
+          - Linux 7.1 and 7.2 have a switch with which C(amd-pstate) chooses the preference by itself. While it is on,
+            the kernel refuses every preference, and so does this module, in check mode too.
         type: str
         choices: [performance, balance_performance, balance_power, power]
+      floor:
+        description:
+          - The frequency down to which the hardware throttles these CPUs only after all others are at their floors.
+            It decides who stays fast while power or temperature is short.
+          - It needs C(amd-pstate), a CPU with CPPC performance priority, and a kernel that shows
+            C(amd_pstate_floor_freq). It is at most O(settings[].max).
+          - The hardware knows a small number of different floors. More than that are refused.
+        type: str
 notes:
   - Needs root.
   - Settings do not outlive a reboot, unless O(persistent) is set.
@@ -172,8 +182,9 @@ SPEC = dict(
             speed=dict(type="str"),
             boost=dict(type="bool"),
             epp=dict(type="str", choices=["performance", "balance_performance", "balance_power", "power"]),
+            floor=dict(type="str"),
         ),
-        required_one_of=[("governor", "min", "max", "speed", "boost", "epp")],
+        required_one_of=[("governor", "min", "max", "speed", "boost", "epp", "floor")],
     )
 )
 

@@ -121,7 +121,8 @@ checklist:
         The subject of the item, such as C(resctrl), C(boot_service) or C(threads/llama-server.service). C(run),
         C(stored) and C(units) are findings on a run that did not end, on stored documents, and on units. An instance
         chat has the items C(service/chat), C(speculation/chat), C(placement/chat), C(placement/chat-rpc) for the
-        process that drafts on a CCD of its own, C(jitter/chat) and C(speed/chat). M(sovereign.epyc.llama_rpc_worker)
+        process that drafts on a CCD of its own, C(jitter/chat) and C(speed/chat), and C(scheduling/chat) where the
+        kernel has cache-aware scheduling switched on. M(sovereign.epyc.llama_rpc_worker)
         has C(service/rpc-worker) and C(placement/rpc-worker).
       type: str
     title:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: sysfs_settings
-short_description: Set SMT, transparent huge pages, NUMA balancing, work queues and the NMI watchdog
+short_description: Set SMT, transparent huge pages, NUMA balancing, cache-aware scheduling and work queues
 version_added: 1.0.0
 description:
   - Sets the plain settings of the kernel that a tuned host needs, one file each. A setting without an option stays as
@@ -51,6 +51,16 @@ options:
         threads and memory by themselves.
       - V(true) leaves memory tiering as it is. V(false) also switches memory tiering off.
     type: bool
+  cache_aware_scheduling:
+    description:
+      - Whether the kernel draws the threads of a process to one L3 domain, as Linux does since 7.2. It does so only
+        with a process whose running threads fit on about 80 percent of the cores of a domain, and only with threads
+        that may run in several domains.
+      - V(false) suits programs that are spread over L3 domains for their links to memory and do not pin each thread.
+        Linux before 7.2 has no such scheduling, which counts as off.
+      - The switch is in debugfs. It is refused if debugfs is not mounted on C(/sys/kernel/debug), and a locked-down
+        kernel lets nobody read or write it.
+    type: bool
   workqueue_cpus:
     description:
       - The CPUs that may run the kernel's unbound work, see the notes. Work that is bound to a CPU stays there.
@@ -69,8 +79,9 @@ options:
 notes:
   - Needs root. Settings do not outlive a reboot, unless O(persistent) is set.
   - Addresses are C(sysfs:smt/control), C(sysfs:thp/enabled), C(sysfs:thp/defrag), C(sysfs:numa_balancing),
-    C(sysfs:workqueue/cpumask), C(sysfs:writeback/cpumask) and C(sysfs:nmi_watchdog). CPUs are shown as lists.
-  - Tested on kernels 6.1 and 6.12 of Debian.
+    C(sysfs:cache_aware_scheduling), C(sysfs:workqueue/cpumask), C(sysfs:writeback/cpumask) and C(sysfs:nmi_watchdog).
+    CPUs are shown as lists.
+  - Tested on kernels 6.1 and 6.12 of Debian, and on the newest one of its backports.
 seealso:
   - name: Transparent Hugepage Support
     description: The kernel's documentation of the values of O(thp) and O(thp_defrag).
@@ -129,6 +140,7 @@ SPEC = dict(
     thp=dict(type="str", choices=["always", "madvise", "never"]),
     thp_defrag=dict(type="str", choices=["always", "defer", "defer+madvise", "madvise", "never"]),
     numa_balancing=dict(type="bool"),
+    cache_aware_scheduling=dict(type="bool"),
     workqueue_cpus=dict(type="str"),
     writeback_cpus=dict(type="str"),
     nmi_watchdog=dict(type="bool"),

@@ -48,6 +48,12 @@ class ResctrlFeatures:
         self.min_cbm_bits: int | None = None
         self.sparse_masks: bool | None = None
         self.throttle_max: dict[str, int] = {}
+        #: Whether I/O has a share of L3 of its own, for which the kernel uses the highest class of service; None where
+        #: the kernel or the CPU cannot give it one.
+        self.io_alloc: bool | None = None
+        #: The ways that I/O may fill then, by L3 domain, and the ways that other hardware may fill in each domain.
+        self.io_ways: dict[int, int] = {}
+        self.shareable_ways = 0
         self.source = ""
 
     def assume_mount_options(self, mount_options: tuple[str, ...]) -> None:
@@ -60,7 +66,9 @@ class ResctrlFeatures:
         """Return plain data for facts, with the mask in the kernel's notation."""
         mask = None if self.cbm_mask is None else f"{self.cbm_mask:x}"
         lists = {"mount_options": list(self.mount_options), "features": list(self.features)}
-        return {**vars(self), **lists, "cbm_mask": mask}
+        io_ways = {str(domain): f"{ways:x}" for domain, ways in self.io_ways.items()}
+        ways = {"cbm_mask": mask, "io_ways": io_ways, "shareable_ways": f"{self.shareable_ways:x}"}
+        return {**vars(self), **lists, **ways}
 
 
 def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:
@@ -130,9 +138,20 @@ def _fill_from_info_folder(fs: KernelFS, features: ResctrlFeatures) -> None:
             features.min_cbm_bits = int(low) if low else None
             sparse = fs.read_if_present(f"{info}/{name}/sparse_masks")
             features.sparse_masks = None if sparse is None else sparse == "1"
+            _fill_ways_of_io(fs, f"{info}/{name}", features)
     if closids:
         features.closids = min(closids)
         features.source = info
+
+
+def _fill_ways_of_io(fs: KernelFS, folder: str, features: ResctrlFeatures) -> None:
+    """Read which ways hardware other than CPUs may fill: ``shareable_bits``, and ``io_alloc_cbm`` if io_alloc is on."""
+    word = (fs.read_if_present(f"{folder}/io_alloc") or "").strip()
+    features.io_alloc = {"enabled": True, "disabled": False}.get(word)
+    if features.io_alloc:
+        rows = parse_schemata(f"L3:{fs.read_if_present(f'{folder}/io_alloc_cbm') or ''}")
+        features.io_ways = {domain: parse_cache_mask(mask) for domain, mask in rows["L3"].items()}
+    features.shareable_ways = parse_cache_mask(fs.read_if_present(f"{folder}/shareable_bits") or "0")
 
 
 def parse_schemata(text: str) -> dict[str, dict[int, str]]:

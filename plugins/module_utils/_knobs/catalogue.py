@@ -142,6 +142,7 @@ LIVE, RESTART, REBOOT = "live", "restart", "reboot"
         "thp/enabled": "epyc_numa_thp",
         "thp/defrag": "epyc_numa_thp_defrag",
         "numa_balancing": "epyc_numa_balancing",
+        "cache_aware_scheduling": "epyc_numa_cache_aware_scheduling",
         "workqueue/cpumask": "epyc_irq_workqueue_cpus",
         "writeback/cpumask": "epyc_irq_workqueue_cpus",
     },

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plain settings, one kernel file each: SMT, THP, NUMA balancing, work queues and the NMI watchdog.
+"""The plain settings, one kernel file each: SMT, THP, NUMA balancing, cache-aware scheduling and others.
 
 Addresses are ``sysfs:`` and a name of SETTINGS. A value is the word or number in force; CPUs are in list notation.
 Source: Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/mm/transhuge.rst and
-admin-guide/sysctl/kernel.rst, Documentation/core-api/workqueue.rst, kernel/{cpu,workqueue,watchdog}.c of Linux.
+admin-guide/sysctl/kernel.rst, Documentation/core-api/workqueue.rst, kernel/{cpu,workqueue,watchdog}.c and
+kernel/sched/{debug,fair,topology}.c of Linux.
 """
 
 from __future__ import annotations
@@ -29,19 +30,28 @@ CPUS = "/sys/devices/system/cpu"
 THP = "/sys/kernel/mm/transparent_hugepage"
 WORKQUEUE = "/sys/devices/virtual/workqueue"
 SYSCTL = "/proc/sys/kernel"
+#: The settings of the scheduler, which only debugfs has, and its switch for scheduling that is aware of caches.
+SCHEDULER = "/sys/kernel/debug/sched"
+CACHE_AWARE = f"{SCHEDULER}/llc_balancing/enabled"
 NEEDS_THP, NEEDS_WORKQUEUE = "it needs CONFIG_TRANSPARENT_HUGEPAGE", "it needs kernel 4.2 and sysfs"
 
 
 class Setting:
-    """A kernel file: title, option, path, notation, the value that a missing file equals, and why it may be missing."""
+    """A kernel file: title, option, path, notation, the value that a missing file equals, and why it may be missing.
 
-    def __init__(self, title: str, option: str, path: str, kind: str, off: str | None, absent: str) -> None:
+    A missing file says nothing where the folder ``shown_in`` is missing too.
+    """
+
+    def __init__(
+        self, title: str, option: str, path: str, kind: str, off: str | None, absent: str, shown_in: str = ""
+    ) -> None:
         self.title = title
         self.option = option
         self.path = path
         self.kind = kind
         self.off = off
         self.absent = absent
+        self.shown_in = shown_in
 
 
 SETTINGS = {
@@ -52,6 +62,11 @@ SETTINGS = {
     ),
     "numa_balancing": Setting(
         "NUMA balancing", "numa_balancing", f"{SYSCTL}/numa_balancing", PLAIN, "0", "it needs CONFIG_NUMA_BALANCING"
+    ),
+    "cache_aware_scheduling": Setting(
+        *("cache-aware scheduling", "cache_aware_scheduling", CACHE_AWARE, PLAIN, "0"),
+        "it needs kernel 7.2 with CONFIG_SCHED_CACHE",
+        shown_in=SCHEDULER,
     ),
     "workqueue/cpumask": Setting(
         "CPUs of unbound kernel work", "workqueue_cpus", f"{WORKQUEUE}/cpumask", MASK, None, NEEDS_WORKQUEUE
@@ -130,9 +145,11 @@ class KernelFiles(Knob):
     def unreachable_reason(self, address: str) -> str | None:
         """Return why a setting has no file, None if it has one or if a missing file means off."""
         setting = find_setting(address)
-        if setting.off is None and self.fs.read_status(setting.path) is None:
-            return f"{setting.path} is not there: {setting.absent}"
-        return None
+        if self.fs.read_status(setting.path) is not None:
+            return None
+        if setting.shown_in and not self.fs.is_dir(setting.shown_in):
+            return f"{setting.shown_in} is not there, so nothing shows it: mount debugfs on /sys/kernel/debug"
+        return f"{setting.path} is not there: {setting.absent}" if setting.off is None else None
 
 
 class Smt(KernelFiles):
@@ -253,6 +270,11 @@ class PlainSettings(KernelFiles):
         else:
             word = str(value)
         text = self.fs.read_if_present(setting.path)
+        if text is None and setting.shown_in and not self.fs.is_dir(setting.shown_in):
+            raise BadRequest(
+                f"{setting.option}: {setting.shown_in} is not there, so nothing shows whether the kernel has it. Mount "
+                "debugfs on /sys/kernel/debug, or leave the option out on this host."
+            )
         if text is None and word != setting.off:
             raise BadRequest(
                 f"{setting.option}: cannot be '{word}' here, {setting.path} is not there: {setting.absent}. Leave the "

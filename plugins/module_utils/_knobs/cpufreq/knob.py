@@ -17,7 +17,7 @@ from .. import competing_programs
 from ..protocol.knob import Knob
 from . import policy as cpufreq_policy
 from . import rules
-from .policy import BOOST, EPP, GOVERNOR, HOME, MAX, MIN, SPEED
+from .policy import BOOST, EPP, FLOOR, GOVERNOR, HOME, MAX, MIN, SPEED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from .policy import Policy
 
 MACHINE_BOOST = "cpufreq:boost"
-KEYS = ("governor", "min", "max", "speed", "boost", "epp")
-FREQUENCIES = ("min", "max", "speed")
+KEYS = ("governor", "min", "max", "speed", "boost", "epp", "floor")
+FREQUENCIES = ("min", "max", "speed", "floor")
 #: Frequencies that differ by less than this fraction are equal, because the kernel rounds kHz to performance levels.
 TOLERANCE = 1000
 #: Seconds that new limits may take to show on a busy host, and seconds between two reads of the files.
@@ -43,6 +43,7 @@ TITLES = {
     MAX: "highest frequency",
     SPEED: "fixed frequency",
     EPP: "energy preference",
+    FLOOR: "lowest frequency of early throttling",
 }
 
 
@@ -102,6 +103,9 @@ class CpuFreq(Knob):
             files = rules.plan_policy_files(policy, by_policy[policy.name], self._remarks)
             wanted.update({f"cpufreq:{policy.name}/{file}": text for file, text in files.items()})
         wanted.update(self._wanted_boost_settings(policies, by_policy))
+        floors = {split_address(name)[0]: int(text or 0) for name, text in wanted.items() if name.endswith(f"/{FLOOR}")}
+        if floors:
+            rules.refuse_too_many_floors(self._all_policies(policies), floors)
         self._remarks = list(dict.fromkeys(self._remarks))
         self._remarks += competing_programs.running_tuned_remarks(self.fs, "governors and frequencies")
         self._remarks += competing_programs.running_power_profiles_remarks(self.fs)
@@ -144,13 +148,14 @@ class CpuFreq(Knob):
                     self._write_file(*split_address(change.address), change)
                     written.append(change)
                 self._write_file(policy, SPEED, files.get(SPEED))
+                self._write_file(policy, FLOOR, files.get(FLOOR))
         finally:
             self._wait_for_limits(written)
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Return whether two values are equal; frequencies may differ by less than a thousandth."""
         if (
-            split_address(address)[1] in (MIN, MAX, SPEED)
+            split_address(address)[1] in (MIN, MAX, SPEED, FLOOR)
             and wanted
             and found
             and wanted.isdecimal()
@@ -234,19 +239,23 @@ class CpuFreq(Knob):
         boosts = {name: values["boost"] for name, values in by_policy.items() if "boost" in values}
         if not boosts:
             return {}
-        others = [name for name in cpufreq_policy.list_policies(self.fs) if name not in by_policy]
-        online = [name for name in others if cpufreq_policy.read_online_cpus(self.fs, name)]
-        all_policies = [*policies, *(cpufreq_policy.read_policy(self.fs, name) for name in online)]
         machine = self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
         # Check mode loads no kernel module; in a run, the role epyc_prerequisites has loaded the module msr before.
         reasons = (cpufreq_policy.unreadable_boost_reason(self.fs, policy.name, policy.cpus) for policy in policies)
         hidden = next(filter(None, reasons), "") if self.fs.read_only else ""
-        wanted = rules.plan_boost(all_policies, boosts, machine, bool(hidden))
+        wanted = rules.plan_boost(self._all_policies(policies), boosts, machine, bool(hidden))
         if hidden and wanted.keys() != {BOOST}:
             self._remarks.append(
                 f"What boost the CPUs have is not known yet: {hidden}. The role epyc_prerequisites loads it."
             )
         return {MACHINE_BOOST if name == BOOST else f"cpufreq:{name}/{BOOST}": text for name, text in wanted.items()}
+
+    def _all_policies(self, policies: Sequence[Policy]) -> list[Policy]:
+        """Return these policies and all others that have online CPUs."""
+        known = {policy.name for policy in policies}
+        others = [name for name in cpufreq_policy.list_policies(self.fs) if name not in known]
+        online = [name for name in others if cpufreq_policy.read_online_cpus(self.fs, name)]
+        return [*policies, *(cpufreq_policy.read_policy(self.fs, name) for name in online)]
 
     def _read_file(self, policy: str, file: str) -> str | None:
         if not policy:

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 HOME = "/sys/devices/system/cpu/cpufreq"
 GLOBAL_BOOST = f"{HOME}/boost"
 PSTATE_STATUS = "/sys/devices/system/cpu/amd_pstate/status"
+#: The switch of Linux 7.1 and 7.2 with which amd-pstate chooses the energy preference of all CPUs by itself. Later
+#: kernels have the preference DYNAMIC of each policy instead.
+DYNAMIC_EPP = "/sys/devices/system/cpu/amd_pstate/dynamic_epp"
+DYNAMIC = "dynamic"
 
 GOVERNOR, EPP = "scaling_governor", "energy_performance_preference"
+#: The frequency below which the hardware throttles a CPU only after all others are at their floors, and the number of
+#: different floors of a machine, 0 for any number.
+FLOOR, FLOOR_COUNT = "amd_pstate_floor_freq", "amd_pstate_floor_count"
 MIN, MAX, SPEED, BOOST = "scaling_min_freq", "scaling_max_freq", "scaling_setspeed", "boost"
 
 #: Names for frequencies that differ from SKU to SKU.
@@ -53,6 +60,11 @@ class Policy:
         self.firmware_limit: int | None = None
         self.preference: str | None = None
         self.preferences: tuple[str, ...] = ()
+        #: True where amd-pstate chooses the preference of all policies, and the kernel refuses another one.
+        self.preference_is_locked = False
+        #: The floor in kHz, and the number of different floors of the machine; None without the feature.
+        self.floor: int | None = None
+        self.floor_count: int | None = None
         #: Whether boost can be switched for this policy alone, and its state as of read_boost.
         self.own_boost = False
         self.boost: str | None = None
@@ -74,6 +86,8 @@ def read_policy_file(fs: KernelFS, policy: str, file: str) -> str | None:
         if error.errno == errno.EBUSY:
             return None
         raise
+    if file == EPP and text and text.startswith(f"{DYNAMIC}("):
+        return DYNAMIC  # The kernel shows the preference of the moment in parentheses, and takes the word alone.
     return None if text is None or text == "<unsupported>" else text.strip()
 
 
@@ -132,6 +146,8 @@ def read_policy(fs: KernelFS, name: str) -> Policy:
     policy.firmware_limit = read_policy_number(fs, name, "bios_limit")
     policy.preference = read_policy_file(fs, name, EPP)
     policy.preferences = tuple((read_policy_file(fs, name, "energy_performance_available_preferences") or "").split())
+    policy.preference_is_locked = fs.read_if_present(DYNAMIC_EPP) == "enabled"
+    policy.floor, policy.floor_count = (read_policy_number(fs, name, file) for file in (FLOOR, FLOOR_COUNT))
     policy.own_boost = any(read_policy_file(fs, name, file) is not None for file in (BOOST, "cpb"))
     policy.boost = read_boost(fs, name, policy.cpus)
     # While boost is off, amd-pstate shows the base as the highest frequency, but this file the highest with boost.

@@ -12,7 +12,20 @@ amd-pstate.c of the Linux kernel, and the answers of the real acpi-cpufreq in th
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from .policy import BASE, BOOST, EPP, GOVERNOR, HIGHEST, LOWEST, MAX, MIN, SPEED, format_frequency
+from .policy import (
+    BASE,
+    BOOST,
+    DYNAMIC_EPP,
+    EPP,
+    FLOOR,
+    GOVERNOR,
+    HIGHEST,
+    LOWEST,
+    MAX,
+    MIN,
+    SPEED,
+    format_frequency,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +55,8 @@ def plan_policy_files(policy: Policy, requested: Mapping[str, Any], remarks: lis
     if requested.get("speed"):
         _plan_userspace_speed(policy, requested, files, remarks)
     _plan_energy_preference(policy, governor or policy.governor, requested, files)
+    if requested.get("floor"):
+        _plan_floor(policy, requested, files)
     return files
 
 
@@ -172,6 +187,11 @@ def _plan_energy_preference(policy: Policy, governor: str | None, requested: Map
                 "on the kernel's command line). The nearest here is a governor: performance, schedutil or powersave."
             )
         return
+    if epp and policy.preference_is_locked:
+        raise BadRequest(
+            f"{policy}: amd-pstate chooses the energy preference of all CPUs by itself here, and the kernel refuses "
+            f"every epp (EBUSY). Write 'disabled' to {DYNAMIC_EPP}, or leave epp out."
+        )
     if epp and governor == PERFORMANCE and epp != PERFORMANCE:
         raise BadRequest(
             f"{policy}: under the governor {PERFORMANCE} the kernel refuses every epp but {PERFORMANCE} (EBUSY). Set "
@@ -180,11 +200,40 @@ def _plan_energy_preference(policy: Policy, governor: str | None, requested: Map
     # While the governor is performance, the list has only this preference, so the list is not complete.
     if epp and policy.governor != PERFORMANCE and policy.preferences and epp not in policy.preferences:
         raise BadRequest(f"{policy}: there is no epp {epp}; the kernel offers {', '.join(policy.preferences)}.")
-    if GOVERNOR in files and governor == PERFORMANCE and policy.preference is not None:
+    can_be_set = policy.preference is not None and not policy.preference_is_locked
+    if GOVERNOR in files and governor == PERFORMANCE and can_be_set:
         # The governor sets the preference. The preference is wanted too, so that the ledger stores the original.
         files[EPP] = PERFORMANCE
     elif epp:
         files[EPP] = epp
+
+
+def _plan_floor(policy: Policy, requested: Mapping[str, Any], files: Files) -> None:
+    if policy.floor is None:
+        raise BadRequest(
+            f"{policy}: there is no {FLOOR}: the CPU has no CPPC performance priority, the kernel does not know it, or "
+            f"the driver is not amd-pstate but {policy.driver or 'none'}. Leave floor out on this host."
+        )
+    floor = _resolve_frequency(policy, "floor", requested["floor"], requested.get("boost"))
+    high = int(files.get(MAX) or policy.max)
+    if floor > high:
+        raise BadRequest(
+            f"{policy}: floor {format_frequency(floor)} is above max, {format_frequency(high)}, which the kernel "
+            "refuses. Raise max, or lower the floor."
+        )
+    files[FLOOR] = str(floor)
+
+
+def refuse_too_many_floors(policies: Sequence[Policy], wanted: Mapping[str, int]) -> None:
+    """Raise BadRequest where the policies of the host would have more different floors than the hardware knows."""
+    limit = next((policy.floor_count for policy in policies if policy.floor_count), None)
+    floors = {wanted.get(policy.name, policy.floor) for policy in policies} - {None}
+    if limit and len(floors) > limit:
+        shown = ", ".join(format_frequency(floor) for floor in sorted(filter(None, floors)))
+        raise BadRequest(
+            f"floor: the CPUs of this host would have {len(floors)} different floors, {shown}, and the hardware knows "
+            f"{limit}. Beyond that nothing defines what it does. Ask the same floor for more CPUs."
+        )
 
 
 def plan_boost(

@@ -70,6 +70,7 @@ class Expansion:
         for name, value in self._remaining_monitor_cpus().items():
             wanted.setdefault(name, value)
         self._add_overlap_remarks({**self.present, **wanted})
+        self._add_io_remarks({**self.present, **wanted})
         return wanted
 
     def _refuse_unavailable_cpus(self) -> None:
@@ -129,11 +130,13 @@ class Expansion:
 
     def _refuse_too_many_groups(self) -> None:
         after = (self.present_groups | {"default"}) - self.removed | self.request.wanted_group_names()
-        limit = self.able.closids
+        limit, of_io = self.able.closids, ""
+        if limit is not None and self.able.io_alloc:
+            limit, of_io = limit - 1, " that I/O leaves (io_alloc is enabled, which takes one)"
         if limit is not None and len(after) > limit:
             raise BadRequest(
                 f"{len(after)} groups with the default one are more than the {limit} classes of service (CLOSIDs) of "
-                f"this host: {', '.join(sorted(after))}. Name fewer, or purge what is not needed."
+                f"this host{of_io}: {', '.join(sorted(after))}. Name fewer, or purge what is not needed."
             )
 
     def _domain_ids(self) -> list[int]:
@@ -299,6 +302,37 @@ class Expansion:
                         f"The {noun} may fill ways of {group.name} in the L3 domains {format_cpulist(shared)}, so "
                         f"nothing is reserved for {group.name} there; give the {noun} an l3 of its own."
                     )
+
+    def _add_io_remarks(self, after: Settings) -> None:
+        """Add a remark for each group with a requested mask whose ways hardware other than CPUs may fill."""
+        for group in self.groups:
+            filled = [
+                domain.id
+                for domain in (self.top.l3 if group.l3 and self.able.cbm_mask else ())
+                if domain.id is not None
+                and (not group.cpus or set(group.cpus) & set(domain.cpus))
+                and self._all_ways(after, group.name, domain.id)
+                & (self.able.io_ways.get(domain.id, 0) | self.able.shareable_ways)
+            ]
+            if filled:
+                self._add_remark(
+                    f"I/O may fill ways of {group.name} in the L3 domains {format_cpulist(filled)}, so not all of them "
+                    f"are reserved for it there. {self._io_hint()}"
+                )
+
+    def _all_ways(self, after: Settings, group: str, domain: int) -> int:
+        """Return the ways of a domain that a group has in any L3 resource."""
+        ways = 0
+        for resource in self._l3_resources():
+            ways |= parse_cache_mask(after.get(format_address(group, resource, str(domain))) or "0")
+        return ways
+
+    def _io_hint(self) -> str:
+        """Return what to do about ways that I/O may fill."""
+        folder = f"{self.able.mount_point or HOME}/info/{self._l3_resources()[0]}"
+        if self.able.io_ways:
+            return f"Give I/O other ways in {folder}/io_alloc_cbm, or write 0 to {folder}/io_alloc."
+        return f"{folder}/shareable_bits names these ways; choose others where it matters."
 
     def _masks_overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
         """Return whether two groups share a way of a domain in any L3 resource."""

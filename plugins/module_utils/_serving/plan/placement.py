@@ -11,6 +11,7 @@ from ..._notation.cpulist import format_cpulist
 from ..options.options import NUMA_MODES, POLICIES_BY_THREAD
 from ..options.unit_names import draft_unit_name
 from . import cpu_assignment
+from .cache_aware_scheduling import drawn_threads_remarks
 from .cpu_assignment import CPUSET, GOMP, NUMA, STRICT
 from .default_choices import DefaultChoice
 from .instance_plan import DraftProcess, Placement
@@ -134,6 +135,8 @@ def place_server_threads(
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)
     elif pinned == CPUSET:
         remarks.append("This build cannot pin threads here: they move between the CPUs of the unit.")
+    if pinned in (CPUSET, NUMA):
+        remarks += drawn_threads_remarks(host, busy, threads)
     if pinned != GOMP and threads < used:
         remarks.append(
             f"threads {threads} are fewer than threads_batch {batch}, and without OpenMP the order of CPUs cannot be "

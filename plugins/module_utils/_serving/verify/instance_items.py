@@ -27,6 +27,7 @@ from ..unit.installed import (
 from . import jitter, silent_unit_items
 from . import trial as trials
 from .baseline import list_baseline_items
+from .drawn_threads import list_drawn_thread_items
 from .silent_unit_items import build_item, judge_unit_placement
 
 TYPE_CHECKING = False
@@ -123,6 +124,8 @@ def check_instance_or_model(
     placement_items = [
         build_placement_item(label if key == name else key, proof, units[key][0]) for key, proof in proofs.items()
     ]
+    for key, proof in proofs.items():
+        placement_items += list_drawn_thread_items(host, label if key == name else key, proof)
     placement_items.append(jitter.build_jitter_item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
     final_serving_item = mark_wrong_if_model_not_loaded(
         mark_wrong_if_files_replaced(host, serving_item, name, plan), name, plan, proofs[name]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The name of the default group.
 DEFAULT_GROUP = "/"
+#: The kernel's word for a counter that no group event has, since Linux 6.18 on CPUs with assignable counters (ABMC).
+UNASSIGNED = "Unassigned"
 COUNTERS = {"occupancy": "llc_occupancy", "local": "mbm_local_bytes", "total": "mbm_total_bytes"}
 
 
@@ -102,8 +104,20 @@ class ResctrlGroups:
             return None
         if text.isdecimal():
             return int(text)
-        self._note_unreadable_value(f"{path} says '{text}': the hardware has no counter for it now.")
+        self._note_unreadable_value(f"{path} says '{text}': {self._missing_counter_reason(path, text)}")
         return None
+
+    def _missing_counter_reason(self, path: str, text: str) -> str:
+        """Return why the kernel shows no number for a counter, and what to do where counters are given on demand."""
+        if text != UNASSIGNED:
+            return "the hardware has no counter for it now."
+        folder, dummy, event = path.rpartition("/")
+        group = folder.partition("/mon_data/")[0]
+        return (
+            f"the kernel gives counters to groups on demand here, and this group has none. Write '{event}:*=e' to "
+            f"{group}/mbm_L3_assignments, or, if {self.mount}/info/L3_MON/available_mbm_cntrs has none left, 'default' "
+            f"to {self.mount}/info/L3_MON/mbm_assign_mode."
+        )
 
     def _note_why_groups_are_unknown(self, reason: str) -> None:
         self.unknown_reason = self.unknown_reason or reason

@@ -116,13 +116,19 @@ def read_free_and_staged_memory(host: Host, options: OptionTable, models: Sequen
         available[node.id] = read_available_bytes(fs, node.id)
         for kb in node.hugepages:
             free[node.id, kb] = read_free_pages(fs, node.id, kb)
-    kind, partition = partitions.read_active_partition(fs)
-    isolated = [cpu for path in ISOLATED for cpu in parse_cpulist(fs.read_if_present(path) or "")]
-    isolated += partition if kind == partitions.ISOLATED else ()
+    partition = partitions.read_active_partition(fs)[1]
+    isolated = read_isolated_cpus(fs)
     modes = (fs.read_if_present(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if _has_pages_of_copy(fs, path)]
     mount_kb = _find_hugetlbfs_page_kb(fs, options.hugetlbfs)
     return FreeMemory(available, free, default_kb, mount_kb, isolated, modes, staged, partition)
+
+
+def read_isolated_cpus(fs: KernelFS) -> set[int]:
+    """Return the CPUs between which the kernel moves no thread."""
+    kind, partition = partitions.read_active_partition(fs)
+    isolated = {cpu for path in ISOLATED for cpu in parse_cpulist(fs.read_if_present(path) or "")}
+    return isolated.union(partition if kind == partitions.ISOLATED else ())
 
 
 def _has_pages_of_copy(fs: KernelFS, path: str) -> bool:

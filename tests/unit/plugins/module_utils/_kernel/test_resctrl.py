@@ -127,8 +127,26 @@ def test_a_mounted_file_system_wins_over_cpuid(tmp_path: Path) -> None:
         "min_cbm_bits": 0,
         "sparse_masks": True,
         "throttle_max": {"MB": 2048, "SMBA": 2048},
+        "io_alloc": None,
+        "io_ways": {},
+        "shareable_ways": "0",
         "source": f"{HOME}/info",
     }
+
+
+@pytest.mark.parametrize("folder", ["L3", "L3CODE"])
+def test_io_may_have_ways_of_its_own(tmp_path: Path, folder: str) -> None:
+    files = {f"{folder}__io_alloc": "enabled\n", f"{folder}__io_alloc_cbm": "0=ffff;1=00ff\n"}
+    able = resctrl.read_features(mounted(tmp_path, **files, **{f"{folder}__shareable_bits": "c000\n"}).fs, FLAGS)
+    assert (able.io_alloc, able.io_ways, able.shareable_ways) == (True, {0: 0xFFFF, 1: 0xFF}, 0xC000)
+    assert able.to_dict()["io_ways"] == {"0": "ffff", "1": "ff"}
+
+
+@pytest.mark.parametrize(("word", "state"), [("disabled", False), ("not supported", None)])
+def test_io_without_ways_of_its_own(tmp_path: Path, word: str, state: bool | None) -> None:
+    host = mounted(tmp_path, L3__io_alloc=word, L3__io_alloc_cbm="io_alloc is not enabled")
+    able = resctrl.read_features(host.fs, FLAGS)
+    assert (able.io_alloc, able.io_ways) == (state, {})
 
 
 def test_cdp_halves_the_classes_of_service(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class Machine:
         put(f"{sysfs.THP}/defrag", "always defer defer+madvise [madvise] never")
         put("/proc/sys/kernel/numa_balancing", 1)
         put("/proc/sys/kernel/nmi_watchdog", 1)
+        put(sysfs.CACHE_AWARE, 1)
         put(f"{sysfs.WORKQUEUE}/cpumask", "ff,ffffffff")
         put(f"{sysfs.WORKQUEUE}/writeback/cpumask", "ff,ffffffff")
 
@@ -95,6 +97,7 @@ def test_options_become_the_words_of_the_kernel(machine: Machine) -> None:
         thp_defrag="defer+madvise",
         numa_balancing=False,
         nmi_watchdog=True,
+        cache_aware_scheduling=False,
         workqueue_cpus="housekeeping",
         writeback_cpus="0-3,8",
         smt="off",
@@ -104,6 +107,7 @@ def test_options_become_the_words_of_the_kernel(machine: Machine) -> None:
         "sysfs:thp/defrag": "defer+madvise",
         "sysfs:numa_balancing": "0",
         "sysfs:nmi_watchdog": "1",
+        "sysfs:cache_aware_scheduling": "0",
         "sysfs:workqueue/cpumask": "0",
         "sysfs:writeback/cpumask": "0-3,8",
     }
@@ -122,6 +126,7 @@ def test_every_address_has_exactly_one_owner_and_can_be_read_without_a_request(m
         "sysfs:thp/defrag": "madvise",
         "sysfs:numa_balancing": "1",
         "sysfs:nmi_watchdog": "1",
+        "sysfs:cache_aware_scheduling": "1",
         "sysfs:workqueue/cpumask": "0-39",
         "sysfs:writeback/cpumask": "0-39",
     }
@@ -170,6 +175,25 @@ def test_what_is_not_there_is_off(machine: Machine) -> None:
     for options in ({"numa_balancing": True}, {"nmi_watchdog": True}, {"thp": "madvise"}, {"thp_defrag": "never"}):
         with pytest.raises(BadRequest, match="is not there: it needs CONFIG_"):
             machine.wanted(**options)
+
+
+def test_a_kernel_without_cache_aware_scheduling_has_it_off(machine: Machine) -> None:
+    machine.tree.drop(sysfs.CACHE_AWARE)
+    machine.tree.put(f"{sysfs.SCHEDULER}/features", "PLACE_LAG")
+    assert machine.left(cache_aware_scheduling=False) == []
+    with pytest.raises(BadRequest, match=r"cannot be '1' here, .*/llc_balancing/enabled is not there: it needs kernel"):
+        machine.wanted(cache_aware_scheduling=True)
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_without_debugfs_nothing_shows_cache_aware_scheduling(machine: Machine, value: bool) -> None:
+    shutil.rmtree(machine.tree.root / sysfs.SCHEDULER[1:])
+    with pytest.raises(
+        BadRequest, match=r"nothing shows whether the kernel has it\. Mount debugfs on /sys/kernel/debug"
+    ):
+        machine.wanted(cache_aware_scheduling=value)
+    reason = machine.knobs()[1].unreachable_reason("sysfs:cache_aware_scheduling")
+    assert reason == "/sys/kernel/debug/sched is not there, so nothing shows it: mount debugfs on /sys/kernel/debug"
 
 
 @pytest.mark.parametrize(("mode", "answer"), [(0o444, 0), (0o644, 524)], ids=["6.12", "6.1"])

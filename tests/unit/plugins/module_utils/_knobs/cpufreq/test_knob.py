@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import HOME, PSTATE_STATUS
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import (
+    DYNAMIC_EPP,
+    HOME,
+    PSTATE_STATUS,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.cpufreq_drivers import DRIVERS, knob, machine, refusal
 
@@ -65,6 +69,30 @@ def test_the_recipe_on_each_driver(
     wanted.update({f"cpufreq:policy{cpu}/{file}": text for cpu in range(4, 16) for file, text in wanted_there.items()})
     assert made.wanted_settings() == wanted
     assert made.module_facts()["amd_pstate"] == DRIVERS[driver][1]
+
+
+def test_check_mode_sees_that_amd_pstate_chooses_the_preference_by_itself(tmp_path: Path) -> None:
+    tree = machine(tmp_path, "active")
+    tree.put(DYNAMIC_EPP, "enabled")
+    assert "refuses every epp (EBUSY)" in refusal(tree, {"cpus": "all", "epp": "power"})
+    tree.put(DYNAMIC_EPP, "disabled")
+    assert knob(tree, {"cpus": "0", "epp": "power"}).wanted_settings() == {
+        "cpufreq:policy0/energy_performance_preference": "power"
+    }
+
+
+def test_a_dynamic_preference_is_read_as_the_kernel_takes_it(tmp_path: Path) -> None:
+    tree = machine(tmp_path, "active", energy_performance_preference="dynamic(profile:balance_performance)")
+    address = "cpufreq:policy0/energy_performance_preference"
+    assert knob(tree).read_settings([address]) == {address: "dynamic"}
+
+
+def test_floors_of_a_part_of_the_cpus(tmp_path: Path) -> None:
+    tree = machine(tmp_path, "active", amd_pstate_floor_freq=1500000, amd_pstate_floor_count=2)
+    wanted = knob(tree, {"cpus": "l3:0", "floor": "base"}).wanted_settings()
+    assert wanted == {f"cpufreq:policy{cpu}/amd_pstate_floor_freq": "2250000" for cpu in range(4)}
+    told = refusal(tree, {"cpus": "l3:0", "floor": "base"}, {"cpus": "l3:1", "floor": "3GHz"})
+    assert "3 different floors, 1500 MHz, 2250 MHz, 3000 MHz, and the hardware knows 2" in told
 
 
 def test_policies_are_walked_and_not_cpus(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -133,6 +134,43 @@ def test_every_driver_has_performance(on: Policy) -> None:
 def test_refusals_of_governors_and_preferences(on: Policy, ask: dict[str, Any], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
         plan(on, **ask)
+
+
+def test_no_preference_is_wanted_that_the_kernel_would_refuse() -> None:
+    now = policy("amd-pstate-epp", preference_is_locked=True)
+    with pytest.raises(BadRequest, match=r"refuses every epp \(EBUSY\)\. Write 'disabled' to .*/dynamic_epp"):
+        plan(now, epp="power")
+    assert plan(now, governor="performance") == {"scaling_governor": "performance"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ask", "words"),
+    [
+        ({}, {"floor": 2000000}, "there is no amd_pstate_floor_freq: .*Leave floor out"),
+        ({"floor": 2250000}, {"floor": 3200000}, "floor 3200 MHz is outside of what amd-pstate-epp offers"),
+        ({"floor": 1500000}, {"floor": "base", "max": 1900000}, "floor 2250 MHz is above max, 1900 MHz"),
+    ],
+)
+def test_refusals_of_floors(changes: dict[str, int], ask: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadRequest, match=words):
+        plan(policy("amd-pstate-epp", **changes), **ask)
+
+
+def test_a_floor_is_a_frequency_of_the_policy() -> None:
+    assert plan(policy("amd-pstate-epp", floor=1500000), floor="base") == {"amd_pstate_floor_freq": "2250000"}
+
+
+@pytest.mark.parametrize(("count", "refused"), [(2, True), (3, False), (0, False), (None, False)])
+def test_the_hardware_knows_some_floors(count: int | None, refused: bool) -> None:
+    policies = [policy("amd-pstate", floor=floor, floor_count=count) for floor in (1500000, 1500000, 2250000, 2250000)]
+    for number, made in enumerate(policies):
+        made.name = f"policy{number}"
+    with (
+        pytest.raises(BadRequest, match="3 different floors, 1500 MHz, 1900 MHz, 2250 MHz, and the hardware knows 2")
+        if refused
+        else nullcontext()
+    ):
+        rules.refuse_too_many_floors(policies, {"policy1": 1900000})
 
 
 def test_a_preference_that_comes_with_the_governor_is_wanted_too() -> None:

@@ -182,6 +182,15 @@ def test_more_groups_than_classes_of_service(case: Case) -> None:
     )
 
 
+def test_io_takes_a_class_of_service(case: Case) -> None:
+    case.able.closids, case.able.io_alloc = 3, False
+    assert case.wanted({"name": "a"}, {"name": "b"})["resctrl:b"] == "present"
+    case.able.io_alloc = True
+    assert "3 groups with the default one are more than the 2 classes of service (CLOSIDs) of this host that I/O" in (
+        case.refused({"name": "a"}, {"name": "b"})
+    )
+
+
 def test_a_group_that_goes_frees_its_class_of_service(case: Case) -> None:
     case.able.closids = 3
     case.there("old")

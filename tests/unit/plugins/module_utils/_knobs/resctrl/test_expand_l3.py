@@ -171,6 +171,25 @@ def test_with_cdp_overlaps_are_told_too(case: Case) -> None:
     assert "The default group may fill ways of draft in the L3 domains 0-3" in case.remarks[0]
 
 
+def test_ways_that_io_may_fill_are_told(case: Case) -> None:
+    case.able.io_alloc, case.able.io_ways = True, {0: 0xFFFF, 1: 0xF000, 2: 0xF, 3: 0xFFFF}
+    case.wanted({"name": "draft", "cpus": "0-11", "l3": {"all": "f"}}, default={"l3": {"all": "ff0"}})
+    assert case.remarks == [
+        "I/O may fill ways of draft in the L3 domains 0,2, so not all of them are reserved for it there. Give I/O "
+        "other ways in /sys/fs/resctrl/info/L3/io_alloc_cbm, or write 0 to /sys/fs/resctrl/info/L3/io_alloc."
+    ]
+
+
+def test_ways_that_other_hardware_may_fill_are_told(case: Case) -> None:
+    case.able.shareable_ways = 0xC000
+    asked = {"l3": {"0": "f000", "1": "f"}}
+    case.wanted({"name": "draft", **asked}, default={"l3": {"all": "ff0"}})
+    assert [remark for remark in case.remarks if remark.startswith("I/O")] == [
+        "I/O may fill ways of draft in the L3 domains 0,2-3, so not all of them are reserved for it there. "
+        "/sys/fs/resctrl/info/L3/shareable_bits names these ways; choose others where it matters."
+    ]
+
+
 def test_masks_that_somebody_chose_to_overlap_are_not_told(case: Case) -> None:
     case.wanted({"name": "a", "l3": {"all": "ff0"}}, {"name": "b", "l3": {"all": "ff0"}}, default={"l3": {"all": "f"}})
     assert case.remarks == []

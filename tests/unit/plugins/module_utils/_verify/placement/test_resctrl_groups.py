@@ -74,7 +74,10 @@ def test_occupancy_and_bandwidth(service: Service) -> None:
     assert verify["l3"]["0"] == {"occupancy": 0, "local_bandwidth": 0, "total_bandwidth": 0}
     assert verify["l3"]["1"] == {"occupancy": 4096, "local_bandwidth": 1000, "total_bandwidth": 4000}
     assert verify["l3"]["2"] == {"occupancy": None, "local_bandwidth": 1000, "total_bandwidth": None}
-    assert any("says 'Unavailable'" in reason for reason in result["missing"])
+    told = " ".join(result["missing"])
+    assert "mon_L3_02/llc_occupancy says 'Unavailable': the hardware has no counter for it now." in told
+    assert f"Write 'mbm_total_bytes:*=e' to {RESCTRL}/verify/mbm_L3_assignments, or, if " in told
+    assert f"'default' to {RESCTRL}/info/L3_MON/mbm_assign_mode." in told
     (verify,) = service.prove()["groups"]
     assert verify["l3"]["1"] == {"occupancy": 4096, "local_bandwidth": None, "total_bandwidth": None}
 

@@ -140,8 +140,11 @@ release: docs  ## Build the archive, the documents and their checksums into buil
 record: setup  ## Run `make site`, and put what it says into README.md
 	@PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --record README.md
 
-plans: setup  ## Print what is chosen on twelve machines for six models; ARGS=--write renews what the test expects
+plans: setup  ## Print what is chosen on seventeen machines for six models; ARGS=--write renews what the test expects
 	PYTHONPATH=.collections:lab:. $(RUN) tools/plans.py $(ARGS)
+
+generations: setup  ## Print what each table knows of each generation of EPYC; ARGS=--write renews docs/generations.md
+	PYTHONPATH=.collections:lab:. $(RUN) tools/generations.py $(ARGS)
 
 pictures: setup  ## Make the pictures of drift, plans, runs, capacity and what is served in docs anew
 	PYTHONPATH=.collections:lab:. $(RUN) tools/pictures/drift.py
@@ -158,4 +161,4 @@ clean: setup  ## Shut all virtual EPYCs down
 
 .PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule
 .PHONY: bench bench-report bench-fleet bench-llama bench-measuring bench-gateway bench-rows bench-draft bench-driver bench-prediction coverage mutants examples
-.PHONY: docs interface release record plans pictures bench-lab clean
+.PHONY: docs interface release record plans generations pictures bench-lab clean

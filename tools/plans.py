@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Print what is chosen on twelve machines for six models when nobody chooses, and which cells are not as expected.
+"""Print what is chosen on seventeen machines for six models when nobody chooses, and which cells are not as expected.
 
 With --write, renew the rows that a test expects, and the tables of docs/plans-by-machine.md. Run as `make plans`.
 """

@@ -18,13 +18,16 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cache_masks import count_ways
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
-from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
 from .conftest import ROOT
@@ -94,6 +97,19 @@ def test_texts_of_several_lines_are_printed_as_lines() -> None:
 
 
 EXAMPLES = ROOT / "inventories/example/group_vars"
+
+
+@pytest.mark.parametrize("name", hosts.ZEN6_SHAPES)
+def test_the_example_of_the_sixth_generation_fits_every_shape(name: str) -> None:
+    """Nobody has run it on a host, so that it is planned on what was seen and on what is said."""
+    values = yaml.safe_load((EXAMPLES / "epyc9006.yml").read_text())
+    intent = {role: values[f"epyc_plan_{role}"] for role in ("housekeeping", "draft", "verify", "default")}
+    top = hosts.standing(name).topology()
+    plan = build_plan(Intent.from_options(intent), top)
+    assert plan.cannot == {} and plan.remarks == []
+    assert len(plan.draft) == 2 * hosts.ZEN6_SHAPES[name]["cores_per_l3"]
+    assert {count_ways(mask) for mask in plan.default.masks.values()} == {4}
+    assert {count_ways(mask) for group in plan.groups for mask in group.masks.values()} == {4, 12}
 
 
 @pytest.mark.parametrize(

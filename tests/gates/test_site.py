@@ -32,7 +32,7 @@ def test_a_sku_that_there_is_not(tmp_path: Path) -> None:
         [
             "[1/7] boot a virtual EPYC",
             "vepyc: there is no shape 'epyc9999'; the shapes are small, smt, epyc9754, epyc9654, epyc9354, epyc7543x2,"
-            " epyc9655",
+            " epyc9655, epyc9006",
             "site: 'boot a virtual EPYC' failed with exit code 1; run it again alone:"
             " lab/bin/vepyc up epyc9999 --llama",
         ],

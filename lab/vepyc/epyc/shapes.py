@@ -166,6 +166,23 @@ _ALL = (
         mba_bits=12,
         memory_mts=6000,
     ),
+    Shape(  # the only one of its generation that a kernel was seen on; never booted here
+        name="epyc9006",
+        model_name="AMD Eng Sample: 100-000001045-02",
+        family=26,
+        model=80,
+        stepping=0,
+        l3_domains=6,
+        cores_per_l3=24,
+        l3_mib=64,
+        nodes=1,
+        memory_mib=6144,
+        pstates_mhz=(2000, 1750, 1500),
+        port=29006,
+        mba_bits=12,
+        channels=16,
+        memory_mts=12800,
+    ),
 )
 
 SHAPES: dict[str, Shape] = {shape.name: shape for shape in _ALL}

@@ -18,7 +18,9 @@ from .shapes import Shape
 # The handles that QEMU gives to its own structures, because its other structures refer to them.
 _ARRAY, _FIRST_DEVICE = 0x1000, 0x1100
 _BOARD, _SYSTEM_MEMORY, _ECC, _NO_ERROR, _DIMM, _SYNCHRONOUS = 3, 3, 6, 0xFFFE, 9, 0x80
-_DDR4, _DDR5 = 0x1A, 0x22
+_DDR4, _DDR5, _MRDIMM = 0x1A, 0x22, 0x25
+#: The highest speeds in MT/s of DDR4, and of DDR5 that is no MRDIMM, in an EPYC.
+_MOST_DDR4_MTS, _MOST_DDR5_MTS = 3200, 8000
 
 
 def build_structures(shape: Shape) -> list[bytes]:
@@ -39,7 +41,7 @@ def _build_memory_device(shape: Shape, number: int, mib: int) -> bytes:
     """Return a slot with its names as on an AMI board; a slot of 0 MiB is empty."""
     socket, channel = divmod(number, shape.channels)
     letter = chr(ord("A") + channel)
-    kind = _DDR4 if shape.memory_mts <= 3200 else _DDR5
+    kind = _DDR4 if shape.memory_mts <= _MOST_DDR4_MTS else _DDR5 if shape.memory_mts <= _MOST_DDR5_MTS else _MRDIMM
     speed = shape.memory_mts if mib else 0
     fields = struct.pack("<HHHHHBB", _ARRAY, _NO_ERROR, 80, 64, mib, _DIMM, 0)
     # Strings are numbered: 1 and 2 are the names below, and 0 stands for no string.

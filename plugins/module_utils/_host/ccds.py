@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from .._generations import find_row
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes_short
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
     Ccds = list[list["L3Domain"]]
 
-#: CPU family, first and last model, L3 domains (CCX) per CCD, and name, for kernels without die_id.
+#: CPU family, first and last model, L3 domains (CCX) per CCD, and name, for kernels without die_id. Of Zen 6, a sample
+#: showed six L3 domains of 24 cores and 64 MiB (openvelinux pull request 125), and no source says how many a CCD has.
 #: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.
 CCX_PER_CCD = (
     (23, 0x00, 0x2F, 2, "Zen"),
@@ -23,6 +25,7 @@ CCX_PER_CCD = (
     (25, 0x10, 0x1F, 1, "Zen 4"),
     (25, 0xA0, 0xAF, 2, "Zen 4c"),
     (26, 0x00, 0x1F, 1, "Zen 5"),
+    (26, 0x50, 0x57, None, "Zen 6"),
 )
 
 
@@ -40,13 +43,6 @@ class L3Domain:
         self.socket: int | None = None
         self.node: int | None = None
         self.ccd = 0
-
-
-def find_generation(family: int, model: int) -> str:
-    """Return the name of the generation of AMD's CPUs of this family and model, as "Zen 4"; "" for an unknown one."""
-    return next(
-        (name for number, low, high, dummy, name in CCX_PER_CCD if family == number and low <= model <= high), ""
-    )
 
 
 def format_different_l3_sizes(ccds: Ccds) -> str:
@@ -77,16 +73,20 @@ def group_domains_by_die_id(domains: Sequence[L3Domain], dies: Mapping[L3Domain,
 
 def group_domains_by_cpu_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
     """Return the CCDs by AMD's CPU family and model, and a text on how the CCDs are known."""
-    for number, low, high, per_ccd, name in CCX_PER_CCD:
-        if family == number and low <= model <= high:
-            sockets = [domain.socket for domain in domains]
-            if any(sockets.count(socket) % per_ccd for socket in sockets):
-                odd = f"one per L3 domain: {name} has {per_ccd} on a CCD, but a socket here has an odd number"
-                return _group_domains_of_each_socket_in_order(domains, 1), odd
-            source = f"family {family} model {model} ({name}) has {per_ccd} L3 domain(s) on a CCD"
-            return _group_domains_of_each_socket_in_order(domains, per_ccd), source
-    source = "one per L3 domain: the kernel gives no die_id and the family is not in our table"
-    return _group_domains_of_each_socket_in_order(domains, 1), source
+    row = find_row(CCX_PER_CCD, family, model)
+    if row is None:
+        source = "one per L3 domain: the kernel gives no die_id and the family is not in our table"
+        return _group_domains_of_each_socket_in_order(domains, 1), source
+    *dummy, per_ccd, name = row
+    if per_ccd is None:
+        unknown = f"one per L3 domain: the kernel gives no die_id, and how many {name} has on a CCD is not published"
+        return _group_domains_of_each_socket_in_order(domains, 1), unknown
+    sockets = [domain.socket for domain in domains]
+    if any(sockets.count(socket) % per_ccd for socket in sockets):
+        odd = f"one per L3 domain: {name} has {per_ccd} on a CCD, but a socket here has an odd number"
+        return _group_domains_of_each_socket_in_order(domains, 1), odd
+    source = f"family {family} model {model} ({name}) has {per_ccd} L3 domain(s) on a CCD"
+    return _group_domains_of_each_socket_in_order(domains, per_ccd), source
 
 
 def _group_domains_of_each_socket_in_order(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:

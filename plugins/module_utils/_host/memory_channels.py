@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import re
 
+from .._generations import find_row
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,20 +29,22 @@ if TYPE_CHECKING:
 class SocketMemory:
     """The memory of one socket by the data sheet: channels, their highest speed in MT/s, and GB/s of a CCD's link.
 
-    With at most ``wide_ccds`` CCDs, each CCD has two links. ``wide_core_gbps`` is what one core reads through them.
-    ``is_paper`` is True for a generation of which nobody has published a measurement.
+    ``link_gbps`` is None where it is not published. With at most ``wide_ccds`` CCDs, each CCD has two links.
+    ``wide_core_gbps`` is what one core reads through them. ``is_paper`` is True for a generation of which nobody has
+    published a measurement. ``small_socket`` has the first letters of SKUs for a smaller socket, and its channels.
     """
 
-    __slots__ = ("channels", "is_paper", "link_gbps", "mts", "wide_ccds", "wide_core_gbps")
+    __slots__ = ("channels", "is_paper", "link_gbps", "mts", "small_socket", "wide_ccds", "wide_core_gbps")
 
     def __init__(
         self,
         channels: int,
         mts: int,
-        link_gbps: float,
+        link_gbps: float | None,
         wide_ccds: int = 0,
         wide_core_gbps: float = float("inf"),
         is_paper: bool = False,
+        small_socket: tuple[tuple[str, ...], int] = ((), 0),
     ) -> None:
         self.channels = channels
         self.mts = mts
@@ -48,6 +52,7 @@ class SocketMemory:
         self.wide_ccds = wide_ccds
         self.wide_core_gbps = wide_core_gbps
         self.is_paper = is_paper
+        self.small_socket = small_socket
 
     @property
     def gbps(self) -> float:
@@ -55,24 +60,32 @@ class SocketMemory:
         return channels_gbps(self.channels, self.mts)
 
 
-#: CPU family, first and last model -> the memory of a socket. The last row, Zen 6, is from press reports: 16 channels
-#: and 1.6 TB/s, which needs MRDIMM at 12800 MT/s. Its link is not public; this one lets eight CCDs read all of that.
+#: The EPYC 8004 has the family and model of the EPYC 9004 and half of its channels.
+SP6 = (("8",), 6)
+#: The SKUs of the EPYC 9006 for the socket SP8 by their first three characters. All others are for SP7.
+SP8 = (
+    (
+        *("901", "911", "917", "925", "927", "933", "935", "937", "945", "947", "952", "953", "957", "964", "967"),
+        *("973", "974"),
+    ),
+    8,
+)
+#: CPU family, first and last model, memory channels of a socket, MT/s, and GB/s of a CCD's link. The last row, Zen 6,
+#: is from the press (StorageReview and Tom's Hardware, September 2026): 16 channels with MRDIMM at 12800 MT/s, or 8 on
+#: SP8. Its link is not published.
 SOCKETS = (
     (23, 0x00, 0x0F, SocketMemory(8, 2666, 42.6)),
     (23, 0x30, 0x3F, SocketMemory(8, 3200, 37.0)),
     (25, 0x00, 0x0F, SocketMemory(8, 3200, 51.2)),
     (25, 0x10, 0x1F, SocketMemory(12, 4800, 57.6, wide_ccds=4, wide_core_gbps=16.6)),
-    (25, 0xA0, 0xAF, SocketMemory(12, 4800, 57.6)),
+    (25, 0xA0, 0xAF, SocketMemory(12, 4800, 57.6, small_socket=SP6)),
     (26, 0x00, 0x1F, SocketMemory(12, 6000, 64.0, wide_ccds=8)),
-    (26, 0x50, 0x57, SocketMemory(16, 12800, 205.0, is_paper=True)),
+    (26, 0x50, 0x57, SocketMemory(16, 12800, None, is_paper=True, small_socket=SP8)),
 )
 #: A host without a fault reads more than this share of what its memory modules and its CCDs allow.
 LEAST_SHARE = 0.6
 #: GB/s that are assumed for a socket of an unknown CPU.
 ASSUMED_SOCKET_GBPS = 100.0
-#: First digit of the SKU, and channels, of the EPYC 8004: it has the family and model of the EPYC 9004 and half of its
-#: channels.
-SMALL_SOCKET = ("8", 6)
 #: Patterns of the channel in the bank name of a slot (P0_Node0_Channel0_Dimm0, P0 CHANNEL A), and in the name of a slot
 #: (DIMM_P0_A0, P1-DIMMA1, DIMMA1).
 BY_BANK = re.compile(r"(.*CHANNEL[ _]?[0-9A-Z]+)", re.IGNORECASE)
@@ -105,12 +118,16 @@ def channels_gbps(channels: int, mts: int) -> float:
 
 def find_socket_memory(top: Topology) -> SocketMemory | None:
     """Return the memory of one socket by the data sheet; None for an unknown CPU."""
-    for family, low, high, memory in SOCKETS:
-        if top.is_amd and top.family == family and low <= top.model_number <= high:
-            digit, few = SMALL_SOCKET
-            is_small = family == 25 and top.sku.startswith(digit)
-            return SocketMemory(few, memory.mts, memory.link_gbps) if is_small else memory
-    return None
+    row = find_row(SOCKETS, top.family, top.model_number) if top.is_amd else None
+    if row is None:
+        return None
+    memory = row[3]
+    skus, few = memory.small_socket
+    return (
+        SocketMemory(few, memory.mts, memory.link_gbps, is_paper=memory.is_paper)
+        if top.sku.startswith(skus)
+        else memory
+    )
 
 
 def data_sheet_gbps_of_socket(top: Topology) -> float | None:
@@ -120,9 +137,9 @@ def data_sheet_gbps_of_socket(top: Topology) -> float | None:
 
 
 def ccd_gbps(top: Topology) -> float | None:
-    """Return the GB/s that one CCD of this host reads at most; None for an unknown CPU."""
+    """Return the GB/s that one CCD of this host reads at most; None where that is not known."""
     memory = find_socket_memory(top)
-    if memory is None:
+    if memory is None or memory.link_gbps is None:
         return None
     per_socket = -(-len(top.ccds) // max(1, len(top.sockets)))
     # A virtual machine shows only a part of the CCDs.

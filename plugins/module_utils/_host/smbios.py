@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 TABLE_FILE = "/sys/firmware/dmi/tables/DMI"
 ARRAY, DEVICE, END = 16, 17, 127
-#: The names of the values of the field for the type of a module.
-MODULE_TYPES = {0x1A: "DDR4", 0x22: "DDR5"}
+#: The names of the values of the field for the type of a module. A firmware that does not know the last one says DDR5.
+MODULE_TYPES = {0x1A: "DDR4", 0x22: "DDR5", 0x25: "MRDIMM"}
 #: The value of the field for the use of an array: memory of the system, not of a graphics card or flash.
 SYSTEM_MEMORY = 3
 #: Special values of the field for the size: the size is in the field for large sizes; the size is unknown.
@@ -35,7 +35,7 @@ class Slot:
     """A slot for a memory module. ``mib`` is the size of the module, 0 in an empty slot, None for an unknown size.
 
     ``rated`` is the highest speed of the module and ``configured`` its present speed, in MT/s; 0 is unknown.
-    ``module_type`` is a text such as DDR5, "" for a type that is no DDR4 or DDR5.
+    ``module_type`` is a text such as DDR5, "" for a type that MODULE_TYPES lacks.
     """
 
     def __init__(

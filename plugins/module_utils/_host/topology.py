@@ -11,6 +11,7 @@ Source: Documentation/ABI/testing/sysfs-devices-system-cpu and Documentation/adm
 
 from __future__ import annotations
 
+from .._generations import GENERATIONS, find_row
 from .._io.paths import NODES
 from .._kernel import cpuid, lockdown, resctrl
 from .._notation.cpulist import format_cpulist, parse_cpulist
@@ -172,10 +173,10 @@ def _add_missing_identity(top: Topology) -> None:
         top.missing["epyc"] = f"an EPYC: the CPU calls itself '{top.model}'"
     elif not top.sku:
         kind = "an engineering sample" if is_sample else "a virtual machine"
-        generation = ccds.find_generation(top.family, top.model_number)
+        generation = find_row(GENERATIONS, top.family, top.model_number)
         top.missing["sku"] = (
             f"the SKU: the CPU calls itself '{top.model}', as {kind} does. By CPUID family {top.family} model "
-            f"{top.model_number} it is {generation or 'of a generation that is not in our table'}"
+            f"{top.model_number} it is {generation[-1] if generation else 'of a generation that is not in our table'}"
         )
 
 

@@ -3,8 +3,9 @@
 
 """Machines of which only the data sheet is known here, for the question what one more host would add.
 
-Source: AMD's data sheets; for the sixth generation press reports of 2025 and 2026, as nobody has published a
-measurement: up to 256 cores, 16 channels, and 1.6 TB/s, which needs MRDIMM at 12800 MT/s.
+Source: AMD's data sheets; for the sixth generation the list of SKUs that StorageReview and Tom's Hardware published in
+September 2026. Nobody has published a measurement of it. AMD says that a CCD has 32 cores and 128 MiB of L3 there; how
+many CCDs the SKUs of fewer cores have is computed from that.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_channels import (
     ccd_gbps,
-    data_sheet_gbps_of_socket,
+    find_socket_memory,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.memory_speed import PAPER, USUAL_SHARE
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GIB = 1 << 30
-SIXTH_GENERATION = "EPYC 9006 (paper)"
+#: The largest SKU of the sixth generation.
+SIXTH_GENERATION = "9996"
 #: SKU -> CPU family, model number, cores, CCDs and channels of a socket, and its watts (TDP), None where not public.
 DATA_SHEETS: dict[str, tuple[int, int, int, int, int, int | None]] = {
+    "7601": (23, 0x01, 32, 4, 8, 180),
+    "7742": (23, 0x31, 64, 8, 8, 225),
     "7543": (25, 0x01, 32, 8, 8, 225),
     "9124": (25, 0x11, 16, 4, 12, 200),
     "9354": (25, 0x11, 32, 8, 12, 280),
@@ -41,7 +45,10 @@ DATA_SHEETS: dict[str, tuple[int, int, int, int, int, int | None]] = {
     "9655": (26, 0x02, 96, 12, 12, 400),
     "9755": (26, 0x02, 128, 16, 12, 500),
     "9965": (26, 0x11, 192, 12, 12, 500),
-    SIXTH_GENERATION: (26, 0x50, 256, 8, 16, None),
+    "9656": (26, 0x50, 96, 4, 16, 400),
+    "9756": (26, 0x50, 128, 4, 16, 500),
+    "9966": (26, 0x50, 192, 6, 16, 600),
+    "9996": (26, 0x50, 256, 8, 16, 600),
 }
 #: The memory module in each channel of a machine on paper.
 MODULE_BYTES = 64 * GIB
@@ -68,9 +75,12 @@ def build_data_sheet_machine(sku: str, sockets: int) -> Machine:
     top.vendor, top.family, top.model_number, top.sku = "AuthenticAMD", family, model_number, sku
     top.ccds, top.sockets = [[] for dummy in range(ccds)], {0: ()}
     top.cores = tuple((core,) for core in range(cores))
-    gbps = USUAL_SHARE * min(data_sheet_gbps_of_socket(top) or 0.0, ccds * (ccd_gbps(top) or 0.0))
+    memory, link = find_socket_memory(top), ccd_gbps(top)
+    if memory is None:
+        raise LookupError(f"The SKU {sku} is of a CPU whose memory is not known.")
+    gbps = USUAL_SHARE * (min(memory.gbps, ccds * link) if link else memory.gbps)
     processor = Processor(cores, cores, 1, find_core_speed(family, model_number))
-    name = sku if sockets == 1 else f"{sockets} x {sku}"
+    name = f"{'' if sockets == 1 else f'{sockets} x '}{sku}{' (paper)' if memory.is_paper else ''}"
     parts = [MachineSocket(channels * MODULE_BYTES, ccds, processor, gbps, PAPER) for dummy in range(sockets)]
     note = f"{channels * sockets} modules of {MODULE_BYTES // GIB} GiB"
     return Machine(name, parts, processor_watts(sku, sockets), note)

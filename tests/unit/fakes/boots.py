@@ -27,8 +27,8 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 INTENT = {"draft": {"ccds": 1}, "verify": {}, "housekeeping": {"cores": 1, "per": "node"}}
 
 
-def bootable(root: Path) -> hosts.Host:
-    host = hosts.small(root)
+def bootable(root: Path, **changes: Any) -> hosts.Host:
+    host = hosts.small(root, **changes)
     host.put("/proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB")
     host.put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", 0)
     host.put("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", 0)

@@ -193,16 +193,43 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "small": {"l3_per_socket": 4, "cores_per_l3": 4},
 }
+_ZEN6: dict[str, Any] = {"family": 26, "number": 80, "nodes": 1, "smt": True}
+#: The sixth generation, which nobody here has: the sample that was seen, the CCDs that the press describes, and 1024
+#: CPUs on two sockets. The last ones take a second to lay out, so a test that needs one asks for it.
+ZEN6_SHAPES: dict[str, dict[str, Any]] = {
+    "Zen 6 sample": {
+        **_ZEN6,
+        "model": "AMD Eng Sample: 100-000001045-02",
+        "l3_per_socket": 6,
+        "cores_per_l3": 24,
+        "l3_mib": 64,
+    },
+    "9686F": {
+        **_ZEN6,
+        "model": "AMD EPYC 9686F 96-Core Processor",
+        "l3_per_socket": 8,
+        "cores_per_l3": 12,
+        "l3_mib": 48,
+    },
+    "9996": {
+        **_ZEN6,
+        "model": "AMD EPYC 9996 256-Core Processor",
+        "l3_per_socket": 8,
+        "cores_per_l3": 32,
+        "l3_mib": 128,
+    },
+}
+ZEN6_SHAPES["two 9996"] = {**ZEN6_SHAPES["9996"], "sockets": 2, "nodes": 2, "ids": [*range(8), *range(16, 24)]}
 
 
 def shape(root: Path, name: str, **changes: Any) -> Host:
-    """Lay out a machine of ``SHAPES``."""
-    return build(root, **{**SHAPES[name], **changes})
+    """Lay out a machine of ``SHAPES`` or ``ZEN6_SHAPES``."""
+    return build(root, **{**{**SHAPES, **ZEN6_SHAPES}[name], **changes})
 
 
 @cache
 def standing(name: str) -> Host:
-    """Return a machine of ``SHAPES`` for tests that only read it."""
+    """Return a machine of ``SHAPES`` or ``ZEN6_SHAPES`` for tests that only read it."""
     return shape(_STANDING / name, name)
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is chosen on twelve machines for six models when nobody chooses: the table of docs/plans-by-machine.md.
+"""What is chosen on seventeen machines for six models when nobody chooses: the table of docs/plans-by-machine.md.
 
 The machines are trees of kernel files, and the weights of the models are holes. Everything else is what a host would
 get: recommend.yml chooses the variables, and the planner of llama_server plans the instances from them.
@@ -59,6 +59,10 @@ MACHINES: dict[str, tuple[dict[str, Any], int, int]] = {
     "2x 9654": ({**ZEN4, "sockets": 2, "l3_per_socket": 12, "l3_mib": 32, "nodes": 2}, 1536, 0),
     "2x 9755, NPS4, SMT": ({**ZEN5, "sockets": 2, "l3_per_socket": 16, "l3_mib": 32, "nodes": 8, "smt": True}, 1536, 0),
     "9654 with CXL": ({**ZEN4, "l3_per_socket": 12, "l3_mib": 32, "nodes": 1}, 768, 256),
+    "9006 sample": (hosts.ZEN6_SHAPES["Zen 6 sample"], 1024, 0),
+    "9686F": (hosts.ZEN6_SHAPES["9686F"], 1024, 0),
+    "9996": (hosts.ZEN6_SHAPES["9996"], 1024, 0),
+    "2x 9996": (hosts.ZEN6_SHAPES["two 9996"], 2048, 0),
 }
 #: Model -> its name among the fakes, the type of its rows, and its draft.
 MODELS: dict[str, tuple[str, int, str | None]] = {

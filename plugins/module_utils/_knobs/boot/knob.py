@@ -183,7 +183,8 @@ class CommandLine(Knob):
             if length > LONGEST:
                 raise BadRequest(
                     f"The command line would have about {length} characters, and the kernel takes {LONGEST}: it would "
-                    "silently cut off the rest. Ask for less."
+                    "silently cut off the rest, such as the end of a list of CPUs. Nothing was changed. Leave "
+                    "parameters out, or choose CPUs that follow each other, so that their lists are shorter."
                 )
 
 

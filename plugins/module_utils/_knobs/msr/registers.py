@@ -5,12 +5,13 @@
 
 Sources: AMD's PPR for family 19h (0xC0000108, HWCR) and BKDG for families 12h to 16h (DC_CFG), LIKWID
 (src/sysFeatures_amd.c) and CoreFreq (x86_64/amd_reg.h), which agree on the bits; arch/x86/include/asm/msr-index.h of
-the Linux kernel for the registers that the kernel itself writes.
+the Linux kernel for the registers that the kernel itself writes. Neither LIKWID nor CoreFreq has the bits of Zen 6 yet.
 """
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._generations import find_row
 from ..._notation.numbers import parse_whole_number, parse_with_base_prefix
 
 TYPE_CHECKING = False
@@ -40,6 +41,14 @@ OFF = {"enabled": 0, "disabled": 1}
 KNOWN = {number: frozenset(bits.values()) for number, bits in NAMED.values()}
 
 FIRST_ZEN = 0x17
+#: CPU family, first and last model, and whether the register PrefetchControl has the bits of NAMED.
+PREFETCH_BITS = (
+    (0x17, 0x00, 0xFF, False),
+    (0x19, 0x00, 0xFF, True),
+    (0x1A, 0x00, 0x4F, True),
+    (0x1A, 0x50, 0x57, None),
+    (0x1A, 0x60, 0x77, True),
+)
 #: First and last register, and their content; these are refused even with allow_undocumented.
 FORBIDDEN = (
     (0x10, 0x10, "the time stamp counter, by which the kernel keeps time"),
@@ -181,6 +190,12 @@ def require_writable_bit(register: int, bit: int, top: Topology, allow_undocumen
             f"{name} (DC_CFG) is documented for AMD families before 17h only; this CPU is of family {top.family:X}h, "
             "where its meaning is unknown. Use prefetch_control where the CPU has it (Zen 3 and later), or set "
             "allow_undocumented and measure."
+        )
+    row = find_row(PREFETCH_BITS, top.family, top.model_number)
+    if register == PREFETCH_CONTROL and not (row and row[3]):
+        raise BadRequest(
+            f"What {name} (PrefetchControl) switches is not published for this CPU (family {top.family:X}h, model "
+            f"{top.model_number:X}h). Switch prefetchers in its BIOS, or set allow_undocumented and measure."
         )
     if bit not in KNOWN.get(register, ()):
         raise BadRequest(

@@ -167,6 +167,12 @@ def plan_decode_threads(
         return None
     cores = len(cpu_assignment.first_cpu_of_each_core(host.topology, speculation.busy))
     machine = build_decode_machine(options, host, speculation.busy, nodes, cores)
+    top = host.topology
+    if top.is_amd and cores >= LEAST_CORES and find_core_speed(top.family, top.model_number) is None:
+        remarks.append(
+            f"All {cores} cores decode, because nobody has published how fast a core of this CPU (family {top.family} "
+            f"model {top.model_number}) computes. Fewer may be faster: playbooks/tune.yml measures that."
+        )
     works = [DecodeWork(model, shape, options.experts) for model, shape in models]
     number = choose_decode_threads(works, machine) if machine else cores
     if machine is None or number == cores:

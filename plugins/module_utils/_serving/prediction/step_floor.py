@@ -10,6 +10,8 @@ fitted to the decode rates that ``make bench-prediction`` compares with predicti
 
 from __future__ import annotations
 
+from ..._generations import find_row
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..._models.model_shape import ModelShape
@@ -48,16 +50,17 @@ OVER_SOCKETS = (1 + 2.2) / 2
 #: MEASURED_PARAMETERS. The slower of the times with and without repacked weights; a model has tensors of both kinds.
 BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
 MEASURED_PARAMETERS = 0.361e9
-#: The computing speed of a core as a multiple of a Zen 4 core, by CPU family and range of models. Zen 3 and older have
-#: no AVX-512 and no VNNI; Zen 4c and Zen 5c have a lower clock (3.1 and 3.7 GHz) than Zen 4 and Zen 5 (3.7 and 4.1);
-#: Zen 5 has vector units of full width.
+#: CPU family, first and last model, and the speed of a core as a multiple of a Zen 4 core. Zen 3 and older have no
+#: AVX-512 and no VNNI; Zen 4c and Zen 5c have a lower clock (3.1 and 3.7 GHz) than Zen 4 and Zen 5 (3.7 and 4.1);
+#: Zen 5 has vector units of full width. Of Zen 6 nobody has published a measurement that could be converted.
 CORE_SPEEDS = (
     (23, 0x00, 0xFF, 0.55),
     (25, 0x00, 0x0F, 0.6),
     (25, 0xA0, 0xAF, 0.83),
     (25, 0x10, 0xFF, 1.0),
     (26, 0x10, 0x1F, 1.15),
-    (26, 0x00, 0xFF, 1.3),
+    (26, 0x00, 0x4F, 1.3),
+    (26, 0x50, 0x57, None),
 )
 #: Weights of 16 bits are converted and multiplied, 16 at a time, without unpacking blocks and scales.
 SPEED_OF_16_BITS = 3.0
@@ -90,11 +93,9 @@ class Processor:
 
 
 def find_core_speed(family: int, model_number: int) -> float | None:
-    """Return the computing speed of a core as a multiple of a Zen 4 core, None for an unknown CPU."""
-    for known, low, high, speed in CORE_SPEEDS:
-        if family == known and low <= model_number <= high:
-            return speed
-    return None
+    """Return the computing speed of a core as a multiple of a Zen 4 core, None where it is not known."""
+    row = find_row(CORE_SPEEDS, family, model_number)
+    return row[3] if row else None
 
 
 def count_barriers(shape: ModelShape) -> int:

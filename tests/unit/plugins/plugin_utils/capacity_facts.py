@@ -130,7 +130,7 @@ def measured(facts: dict[str, Any], gbps: float) -> dict[str, Any]:
 
 
 def example_fleet() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the facts of all hosts of inventories/example but the last: measured, predicted, slow, and shared."""
+    """Yield the facts of all hosts of inventories/example but the last two: measured, predicted, slow, and shared."""
     runs = run({1: 8.1, 2: 6.9}, watts=341.0, tokens_per_joule=0.033, predictions=[prediction(7.4)])
     for number in range(1, 5):
         chat = instance(DENSE_70B, "chat", "/srv/models/llama-3.3-70b-instruct-q4_k_m.gguf", 2)

@@ -30,6 +30,8 @@ KINDS = {
     "9354": ("94.1 GiB", "24MiB", "24MiB", "8MiB"),
     "two 7543": ("251.7 GiB", "24MiB", "20MiB", "8MiB"),
     "9655": ("755.3 GiB", "24MiB", "24MiB", "8MiB"),
+    "Zen 6 sample": ("1007.6 GiB", "48MiB", "48MiB", "16MiB"),
+    "two 9996": ("1007.6 GiB", "96MiB", "96MiB", "32MiB"),
 }
 
 

@@ -57,7 +57,7 @@ def test_a_small_machine() -> None:
     assert bare(map_text.render_map(data, coloured=True)) == SMALL
 
 
-@pytest.mark.parametrize("kind", hosts.SHAPES)
+@pytest.mark.parametrize("kind", [*hosts.SHAPES, *hosts.ZEN6_SHAPES])
 def test_it_has_each_cpu_once_and_fits_a_terminal_of_100_columns(kind: str) -> None:
     top = hosts.standing(kind).topology()
     result = build_plan(Intent.from_options(RECIPE), top)

@@ -55,15 +55,20 @@ def measured(host: hosts.Host, gbps: float) -> MemorySpeed:
         ("9655", {"model": "AMD EPYC 9355 32-Core Processor", "l3_per_socket": 8, "cores_per_l3": 4}, 576.0, 128.0),
         # Two CCDs of a Zen 3.
         ("two 7543", {"l3_per_socket": 2, "sockets": 1, "nodes": 1, "ids": None}, 102.4, 51.2),
-        ("9655", {"model": "AMD Eng Sample: 100-000001045-02", "number": 80, "l3_per_socket": 8}, 1638.4, 205.0),
+        # Zen 6: the sample that was seen, SKUs of both sockets, and a 9355 of Zen 5 beside the 9356 of Zen 6.
+        ("9655", {"model": "AMD Eng Sample: 100-000001045-02", "number": 80, "l3_per_socket": 6}, 1638.4, None),
+        ("9655", {"model": "AMD EPYC 9656 96-Core Processor", "number": 80, "l3_per_socket": 4}, 1638.4, None),
+        ("9655", {"model": "AMD EPYC 9G76 96-Core Processor", "number": 87, "l3_per_socket": 8}, 1638.4, None),
+        ("9655", {"model": "AMD EPYC 9356P 32-Core Processor", "number": 80, "l3_per_socket": 4}, 819.2, None),
     ],
 )
 def test_the_data_sheet_of_sockets(
-    tmp_path: Path, shape: str, changes: dict[str, Any], gbps: float, link: float
+    tmp_path: Path, shape: str, changes: dict[str, Any], gbps: float, link: float | None
 ) -> None:
     speed = load_memory_speed(Host(hosts.shape(tmp_path, shape, **changes).fs))
     assert (speed.theoretical_gbps, speed.theoretical_source) == (pytest.approx(gbps), "data sheet")
-    assert speed.ccd_gbps == pytest.approx(link)
+    assert speed.ccd_gbps == (link and pytest.approx(link))
+    assert speed.socket_memory and speed.socket_memory.is_paper == (link is None)
     assert (speed.measured_gbps, speed.share_of_theoretical_bandwidth, speed.faults, speed.is_slow) == (
         None,
         None,

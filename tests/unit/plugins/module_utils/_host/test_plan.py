@@ -28,7 +28,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.cpu_plans import (
 )
 
 
-@pytest.fixture(scope="module", params=list(hosts.SHAPES))
+@pytest.fixture(scope="module", params=[*hosts.SHAPES, *hosts.ZEN6_SHAPES])
 def top(request: pytest.FixtureRequest) -> Topology:
     return hosts.standing(request.param).topology()
 
@@ -127,6 +127,16 @@ PLANS = {
     "two 7543": ("0,32", "4-7", "1-3,8-31,33-63", "fc00", "3ff"),
     "9655": ("0,96", "8-15,104-111", "1-7,16-95,97-103,112-191", "fc00", "3ff"),
     "small": ("0,4,8,12", "9-11,13-15", "1-3,5-7", "fff0", "f"),
+    "Zen 6 sample": ("0,144", "24-47,168-191", "1-23,48-143,145-167,192-287", "e000", "1fff"),
+    "9686F": ("0,96", "12-23,108-119", "1-11,24-95,97-107,120-191", "f000", "fff"),
+    "9996": ("0,256", "32-63,288-319", "1-31,64-255,257-287,320-511", "c000", "3fff"),
+    "two 9996": (
+        "0,256,512,768",
+        "32-63,544-575",
+        "1-31,64-255,257-511,513-543,576-767,769-1023",
+        "c000",
+        "3fff",
+    ),
 }
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,12 @@ def test_the_page_of_a_small_machine(tmp_path: Path) -> None:
     assert page(hosts.small(tmp_path), **RECIPE) == SMALL.splitlines()
 
 
-@pytest.mark.parametrize("name", hosts.SHAPES)
+@pytest.mark.parametrize("name", [*hosts.SHAPES, *hosts.ZEN6_SHAPES])
 def test_the_map_has_a_straight_row_for_each_l3_domain(name: str) -> None:
     host = hosts.standing(name)
     lines = page(host, **RECIPE)
     head = next(number for number, line in enumerate(lines) if line.startswith("node"))
-    rows = lines[head + 1 :]
+    rows = list(takewhile(bool, lines[head + 1 :]))
     assert [int(row.split()[2]) for row in rows] == [domain.id for domain in host.topology().l3]
     assert {row[lines[head].index("who") - 1] for row in rows} == {" "}
     assert not any(row[lines[head].index("who")] == " " for row in rows)

@@ -57,6 +57,23 @@ def test_an_unknown_family_gets_one_ccd_for_each_l3_domain(tmp_path: Path) -> No
     assert "not in our table" in top.ccd_source
 
 
+@pytest.mark.parametrize("name", hosts.ZEN6_SHAPES)
+def test_each_l3_domain_of_a_zen_6_is_its_own_ccd_and_the_host_says_that_it_does_not_know(name: str) -> None:
+    top = hosts.standing(name).topology()
+    assert top.ccds == [[domain] for domain in top.l3]
+    assert top.ccd_source.endswith("how many Zen 6 has on a CCD is not published")
+    assert top.cores == tuple((core, core + len(top.cores)) for core in range(len(top.cores)))
+
+
+def test_the_kernels_die_id_tells_the_ccds_of_a_zen_6(tmp_path: Path) -> None:
+    host = hosts.build(tmp_path, **{**hosts.ZEN6_SHAPES["Zen 6 sample"], "cores_per_l3": 4})
+    for cpu in range(48):
+        host.put(f"/sys/devices/system/cpu/cpu{cpu}/topology/die_id", cpu % 24 // 8)
+    top = host.topology()
+    assert [[domain.id for domain in ccd] for ccd in top.ccds] == [[0, 1], [2, 3], [4, 5]]
+    assert top.ccd_source == "the kernel's die_id"
+
+
 def test_smt_siblings_are_one_core(tmp_path: Path) -> None:
     top = hosts.small(tmp_path, smt=True).topology()
     assert top.cores[0] == (0, 16)
@@ -241,9 +258,9 @@ def test_one_l3_id_of_two_domains_is_no_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "number", "kind", "generation"),
     [
-        ("AMD Eng Sample: 100-000001045-02", 17, "an engineering sample", "Zen 4"),
-        ("EPYC-Genoa Processor", 17, "a virtual machine", "Zen 4"),
-        ("AMD EPYC-Milan Processor", 1, "a virtual machine", "Zen 3"),
+        ("AMD Eng Sample: 100-000001045-02", 17, "an engineering sample", "EPYC 9004 (Genoa, Zen 4)"),
+        ("EPYC-Genoa Processor", 17, "a virtual machine", "EPYC 9004 (Genoa, Zen 4)"),
+        ("AMD EPYC-Milan Processor", 1, "a virtual machine", "EPYC 7003 (Milan, Zen 3)"),
         ("AMD EPYC Processor", 33, "a virtual machine", "of a generation that is not in our table"),
     ],
 )

@@ -17,8 +17,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, RestoringKnob
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
+    INTENT,
     Boot,
     bootable,
     files,
@@ -48,6 +51,37 @@ def test_a_line_that_the_kernel_would_cut_is_refused(boot: Boot) -> None:
     before = files(boot)
     with pytest.raises(BadRequest, match="cut off the rest"):
         run(boot, knob(boot, *(f"name{number}={'x' * 90}" for number in range(20))))
+    assert files(boot) == before
+
+
+ISOLATION = ("nohz_full={draft,verify}", "rcu_nocbs={draft,verify}", "isolcpus=managed_irq,{draft,verify}")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> hosts.Host:
+    """Two sockets of Zen 6 with 1024 CPUs, on which each L3 domain is a node with a housekeeping core of its own."""
+    return bootable(tmp_path_factory.mktemp("large"), **{**hosts.ZEN6_SHAPES["two 9996"], "nodes": 16})
+
+
+def test_the_isolation_of_1024_cpus_fits_into_a_command_line(large: hosts.Host) -> None:
+    boot = Boot(large)
+    run(boot, knob(boot, *ISOLATION, "irqaffinity={housekeeping}"))
+    words = dict(cmdline.split_kernel_parameter(word) for word in boot.grub.list_parameters_by_entry()[0])
+    workers = Host(large.fs, INTENT).parse_cpus("draft,verify")
+    assert len(workers) == 1024 - 2 * 16 and max(workers) == 1023
+    for name in ("nohz_full", "rcu_nocbs"):
+        assert parse_cpulist(words[name] or "") == tuple(workers)
+    assert len(line(boot)) < boot_knob.LONGEST
+    undo(boot)
+
+
+def test_the_isolation_of_cpus_with_gaps_is_refused_before_the_kernel_cuts_it(large: hosts.Host) -> None:
+    """One of two CPUs, as by hand on a host where the threads of a core are neighbours: 511 numbers in each list."""
+    boot = Boot(large)
+    before = files(boot)
+    odd = ",".join(map(str, range(1, 1024, 2)))
+    with pytest.raises(BadRequest, match=r"about [0-9]{4} characters, and the kernel takes 2047.* Nothing was changed"):
+        run(boot, knob(boot, f"nohz_full={odd}"))
     assert files(boot) == before
 
 

@@ -70,9 +70,10 @@ def test_what_makes_no_sense_is_refused(setting: dict[str, Any], words: str) -> 
         list(registers.parse_bit_requests(setting))
 
 
-def of_family(family: int, prefetch_control: bool | None = True) -> Topology:
+def of_family(family: int, prefetch_control: bool | None = True, model_number: int = 0) -> Topology:
     top = Topology()
     top.vendor, top.family, top.prefetch_control = "AuthenticAMD", family, prefetch_control
+    top.model_number = model_number
     top.flags = frozenset({"cpb"})
     return top
 
@@ -104,6 +105,17 @@ def test_the_list_of_each_family(register: int, bit: int, family: int, words: st
 def test_cpuid_guards_prefetch_control_even_when_the_undocumented_is_allowed() -> None:
     with pytest.raises(BadRequest, match="has no register 0xc0000108"):
         registers.require_writable_bit(registers.PREFETCH_CONTROL, 0, of_family(0x17, False), allow_undocumented=True)
+
+
+@pytest.mark.parametrize("model_number", [0x50, 0x57, 0xD0])
+def test_bits_that_nobody_has_published_need_a_word(model_number: int) -> None:
+    """Zen 6 has the register, and what its bits switch is in no source."""
+    top = of_family(0x1A, model_number=model_number)
+    words = f"is not published for this CPU .family 1Ah, model {model_number:X}h"
+    with pytest.raises(BadRequest, match=words):
+        registers.require_writable_bit(registers.PREFETCH_CONTROL, 1, top, allow_undocumented=False)
+    registers.require_writable_bit(registers.PREFETCH_CONTROL, 1, top, allow_undocumented=True)
+    registers.require_writable_bit(registers.HWCR, 25, top, allow_undocumented=False)
 
 
 def test_boost_needs_the_cpu_to_have_it() -> None:

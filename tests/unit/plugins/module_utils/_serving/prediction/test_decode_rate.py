@@ -77,7 +77,10 @@ def test_computing_depends_on_cores_and_on_the_type() -> None:
         (25, 0xA0, 0.83),
         (26, 0x02, 1.3),
         (26, 0x11, 1.15),
-        (26, 0x50, 1.3),
+        (26, 0x44, 1.3),
+        (26, 0x50, None),
+        (26, 0x57, None),
+        (26, 0xD0, None),
         (6, 0, None),
     ],
 )

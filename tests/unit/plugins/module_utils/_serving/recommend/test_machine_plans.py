@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is chosen on twelve machines for six models, held against the rows that `make plans ARGS=--write` wrote."""
+"""What is chosen on seventeen machines for six models, held against the rows that `make plans ARGS=--write` wrote."""
 
 from __future__ import annotations
 

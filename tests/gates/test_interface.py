@@ -104,22 +104,44 @@ def test_a_loss_is_announced(loss: Loss, fragments: Any, routing: Any, words: li
     assert [word in problem for word, problem in zip(words, problems, strict=True)] == [True] * len(words)
 
 
-def test_the_command_is_red_for_a_variable_that_the_last_release_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now = change()
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the page of BEFORE, the interface of a release that had one variable more, and no new fragment."""
     released = {"version": "1.0.0", "interface": change(variables={"epyc_numa_gone": ["str", "optional"]})}
     (tmp_path / "interface.json").write_text(json.dumps(released))
-    page = tmp_path / "interface.md"
-    page.write_text(insert_tables(PAGE.read_text(encoding="utf-8"), now), encoding="utf-8")
-    monkeypatch.setattr(command, "RELEASED", tmp_path / "interface.json")
-    monkeypatch.setattr(command, "PAGE", page)
-    monkeypatch.setattr(command, "read_interface", lambda: now)
+    page = insert_tables(PAGE.read_text(encoding="utf-8"), BEFORE)
+    (tmp_path / "interface.md").write_text(page, encoding="utf-8")
+    (tmp_path / "changelog.yaml").write_text("releases: {1.0.0: {fragments: [old.yml]}}\n")
+    for name, place in {"RELEASED": "interface.json", "PAGE": "interface.md", "CHANGES": "changelog.yaml"}.items():
+        monkeypatch.setattr(command, name, tmp_path / place)
+    (tmp_path / "fragments").mkdir()
+    monkeypatch.setattr(command, "FRAGMENTS", tmp_path / "fragments")
+    monkeypatch.setattr(command, "read_interface", lambda: BEFORE)
     monkeypatch.setattr(sys, "argv", ["interface"])
+    return tmp_path
+
+
+def test_the_command_is_red_for_a_variable_that_the_last_release_had(
+    clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command.main() == 1
     said = capsys.readouterr().out
     assert said.startswith("since 1.0.0: Variables of roles: epyc_numa_gone is gone, and no fragment says so under")
     assert said.count("\n") == 1
-    page.write_text(page.read_text(encoding="utf-8").replace("madvise", "maybe"), encoding="utf-8")
+    (clone / "fragments/old.yml").write_text("removed_features: [epyc_numa_gone is gone.]\n")
+    assert command.main() == 1, "a fragment of the release itself announces nothing"
+    (clone / "fragments/new.yml").write_text("removed_features: [epyc_numa_gone is gone.]\n")
+    assert command.main() == 0
+
+
+def test_the_command_is_red_for_an_old_page_and_renews_it(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (clone / "fragments/new.yml").write_text("removed_features: [epyc_numa_gone is gone.]\n")
+    page = clone / "interface.md"
+    right = page.read_text(encoding="utf-8")
+    page.write_text(right.replace("madvise", "maybe"), encoding="utf-8")
     assert command.main() == 1
     assert "interface.md is not as the sources" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["interface", "--write"])
+    assert (command.main(), page.read_text(encoding="utf-8")) == (0, right)

@@ -21,12 +21,13 @@ from tools.interface.page import PAGE, insert_tables
 from tools.interface.sources import ROOT, read_interface
 
 RELEASED = ROOT / "changelogs/interface.json"
+CHANGES = ROOT / "changelogs/changelog.yaml"
 FRAGMENTS = ROOT / "changelogs/fragments"
 
 
 def read_new_fragments() -> dict[str, list[str]]:
     """Return the entries of all fragments that are in no release, by section."""
-    releases = yaml.safe_load((ROOT / "changelogs/changelog.yaml").read_text(encoding="utf-8"))["releases"]
+    releases = yaml.safe_load(CHANGES.read_text(encoding="utf-8"))["releases"]
     released = {name for release in releases.values() for name in release["fragments"]}
     entries: dict[str, list[str]] = {}
     for path in FRAGMENTS.glob("*.y*ml"):

@@ -20,6 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Tuni
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file, run, table
+from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks
 
 ALL = ("base", "numa", "cat")
@@ -89,7 +90,7 @@ def test_ten_runs_of_three_controllers_are_listed_after_an_upgrade_and_a_restore
     for turn in range(8):
         host.come_from(f"ctl-{turn % 3}", f"user{turn % 3}", tags=["cat"] if turn == 4 else [])
         if turn == 5:
-            host.patch.setattr(run, "VERSION", "0.2.0")
+            host.patch.setattr(run, "VERSION", "9.9.9")
         host.site(BALANCING, *([MASK] * turn))
     host.patch.setenv("SUDO_USER", "deploy")
     host.come_from("ctl-1", playbook="restore.yml")
@@ -102,12 +103,12 @@ def test_ten_runs_of_three_controllers_are_listed_after_an_upgrade_and_a_restore
         f"began (UTC)          took  who                  what                    version  settings changed{'':6}end",
         *(
             f"2026-11-29 {9 + turn:02}:10:00  90 s  user{turn % 3}@ctl-{turn % 3} as {root}  "
-            f"{'site.yml --tags cat' if turn == 4 else 'site.yml':<22}  {'0.2.0' if turn > 4 else '0.1.0'}    "
+            f"{'site.yml --tags cat' if turn == 4 else 'site.yml':<22}  {'9.9.9' if turn > 4 else VERSION}    "
             f"{f'numa 1, cat {turn}' if turn else 'numa 1':<16}  done"
             for turn in range(8)
         ),
-        "2026-11-29 17:10:00  -     ops@ctl-1 as deploy  restore.yml             0.2.0    numa 1            done",
-        "2026-11-29 17:11:00  -     anna                 sovereign-epyc repair   0.2.0    cat 1             done",
+        "2026-11-29 17:10:00  -     ops@ctl-1 as deploy  restore.yml             9.9.9    numa 1            done",
+        "2026-11-29 17:11:00  -     anna                 sovereign-epyc repair   9.9.9    cat 1             done",
     ]
     squeezed = [" ".join(line.split()) for line in host.lines()]
     assert squeezed == [" ".join(line.split()) for line in expected]

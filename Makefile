@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 
 # The virtual machine to tune: one of the SKUs that `lab/bin/vepyc` knows.
 SKU ?= epyc9754
+# Its kernel: 6.12 of Debian 13, 6.1 of Debian 12, or backports, the newest one that Debian 13 offers.
+KERNEL ?= 6.12
 # The inventory and the hosts of `make drift`; without them those of ansible.cfg, and all.
 INVENTORY ?=
 LIMIT ?=
@@ -38,8 +40,8 @@ small-setup:
 	@tools/setup.sh --site
 
 # What the first command takes counts from its begin, with all that it sets up.
-site:  ## Boot a virtual EPYC (SKU=epyc9754), tune it, reboot it, prove it, and ask the model that it serves
-	@begun=$$(date +%s.%N); tools/setup.sh --site --image; PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --begun "$$begun"
+site:  ## Boot a virtual EPYC (SKU=epyc9754, KERNEL=6.12), tune it, reboot it, prove it, and ask the model that it serves
+	@begun=$$(date +%s.%N); tools/setup.sh --site --image $(KERNEL); PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --kernel $(KERNEL) --begun "$$begun"
 
 stop: small-setup  ## Switch off the virtual EPYC that `make site` left running, and keep its disk
 	@$(RUN) lab/bin/vepyc stop $(SKU)
@@ -84,6 +86,9 @@ lab-test: setup  ## Run only the tests that boot virtual EPYCs
 
 service-test: setup  ## Run only the tests of services, in containers
 	$(RUN) pytest tests/service $(ARGS)
+
+kernels: setup  ## Print how the conformance tests of each knob ended on each kernel of the lab, on these sources
+	@PYTHONPATH=lab:. $(RUN) tools/kernels.py
 
 molecule: setup  ## Run only the Molecule scenarios
 	$(RUN) pytest tests/molecule $(ARGS)
@@ -159,6 +164,6 @@ bench-lab: setup  ## Measure the lab
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule
+.PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule kernels
 .PHONY: bench bench-report bench-fleet bench-llama bench-measuring bench-gateway bench-rows bench-draft bench-driver bench-prediction coverage mutants examples
 .PHONY: docs interface release record plans generations pictures bench-lab clean

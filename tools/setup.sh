@@ -7,7 +7,7 @@
 # linked as .venv. Run it as often as you like; it does nothing when nothing is missing.
 #
 # With --site it prepares for `make site` and its like alone: without the browser and the Python packages that only
-# tests need. With --image it builds the image of the guests, too, while pip is at work.
+# tests need. With --image KERNEL it builds the image of the guests with that kernel, too, while pip is at work.
 #
 # The environment lives in a cache outside the clone, one per (requirements.txt, Python), so that clones share it and
 # changing branches does not rebuild it.
@@ -73,7 +73,7 @@ print(getattr(sys, "_base_executable", sys.executable)) if "%d.%d" % sys.version
 # `vepyc up` waits for it, and tells when it fails. An interrupt of make ends it, though bash has it ignored for whatever
 # runs in the background.
 build_image_meanwhile() {
-    env --default-signal=INT "$1" lab/bin/vepyc image 2>/dev/null | sed -un 's/^building/setup: building/p' >&2 &
+    env --default-signal=INT "$1" lab/bin/vepyc image --kernel "$image_kernel" 2>/dev/null | sed -un 's/^building/setup: building/p' >&2 &
 }
 
 environment_key() {
@@ -108,15 +108,16 @@ build_environment() {
     ln -sfn "$venv" .venv
 }
 
-site_only=false image=false
-for option in "$@"; do
-    case $option in
+site_only=false image_kernel=
+while (($#)); do
+    case $1 in
         --site) site_only=true ;;
-        --image) image=true ;;
-        *) die "there is no option $option" ;;
+        --image) image_kernel=${2:?} && shift ;;
+        *) die "there is no option $1" ;;
     esac
+    shift
 done
 install_packages
 python=$(find_python)
-if $image; then build_image_meanwhile "$python"; fi
+if [[ $image_kernel ]]; then build_image_meanwhile "$python"; fi
 build_environment "$python"

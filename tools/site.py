@@ -10,6 +10,8 @@
     site.py SKU --ask PROMPT     only ask the model of a running machine
     site.py SKU --record PAGE    run all steps, and write their titles and the answer into a block of a page
 
+With `--kernel backports` the machine has the newest kernel that Debian 13 offers instead of its own.
+
 A step that fails ends the run with its exit code. At the end the times of all steps are printed. The program needs the
 folder lab in PYTHONPATH.
 """
@@ -32,7 +34,7 @@ from typing import Any
 
 from vepyc import SHAPES, Machine, VepycError
 from vepyc.figures import Bar, Figures
-from vepyc.images.guest_system import get_release
+from vepyc.images.guest_system import RELEASES, get_release
 from vepyc.llama.delivery import BACKGROUND_PREFIX
 from vepyc.machine.run_directory import RunDirectory
 from vepyc.machine.saved_states import snapshot_dir
@@ -51,6 +53,8 @@ EMULATED = "The processor of this machine is emulated: its speed says nothing ab
 #: The share of a cold run, in percent, that may pass before the first task runs in the guest.
 SHARE = Bar("<=", 30)
 COLD, WARM = "cold", "warm"
+#: The kernel of the machine unless another one is named.
+KERNEL = "6.12"
 BOOT = "boot a virtual EPYC"
 #: A command that does not need tools/run.sh.
 VEPYC = "lab/bin/vepyc"
@@ -99,19 +103,20 @@ def ask_model_step(sku: str, prompt: str, guesses: bool = False) -> Step:
     )
 
 
-def boot_step(sku: str) -> Step:
-    """Return the step that boots a stopped machine from its disk, or a new machine."""
+def boot_step(sku: str, kernel: str = KERNEL) -> Step:
+    """Return the step that boots a stopped machine from its disk, or a new machine with this kernel."""
     run_dir = RunDirectory.of_machine(sku)
     tuned = run_dir.has_bootable_disk() and tuned_mark_path(sku).exists()
     if tuned or run_dir.stopped.exists():
         return Step([VEPYC, "start", sku, "--llama"], "40 to 120 s", announces=True)
-    return Step([VEPYC, "up", sku, "--llama"], "20 s, the first time 2 to 4 minutes", announces=True)
+    options = ["--llama"] if kernel == KERNEL else ["--llama", "--kernel", kernel]
+    return Step([VEPYC, "up", sku, *options], "20 s, the first time 2 to 4 minutes", announces=True)
 
 
-def list_steps(sku: str) -> dict[str, Step]:
+def list_steps(sku: str, kernel: str = KERNEL) -> dict[str, Step]:
     """Return all steps in their order, by title."""
     return {
-        BOOT: boot_step(sku),
+        BOOT: boot_step(sku, kernel),
         "tune it, and start the service": Step(playbook_command(sku, "site"), "1 to 2 minutes"),
         "reboot it": Step(playbook_command(sku, "reboot", "-e", "epyc_reboot_ok=true"), "1 to 2 minutes"),
         "go through the checklist": Step(playbook_command(sku, "verify"), "5 to 15 s"),
@@ -190,10 +195,10 @@ def replace_recorded_block(page: Path, text: str) -> None:
     page.write_text(f"{head}{begin}\n\n```text\n{text}\n```\n{tail}", encoding="utf-8")
 
 
-def cold_or_warm_run(sku: str) -> str:
+def cold_or_warm_run(sku: str, kernel: str) -> str:
     """Return COLD if the machine has to boot for the first time, otherwise WARM."""
     known = sku in SHAPES and (
-        RunDirectory.of_machine(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release("6.12")).exists()
+        RunDirectory.of_machine(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release(kernel)).exists()
     )
     return WARM if known else COLD
 
@@ -221,11 +226,25 @@ def print_and_save_times(kind: str, seconds: dict[str, float]) -> None:
     Figures().print_figure("site_share_before_first_task", percent_before_first_task(seconds), "%", SHARE)
 
 
-def run_all_steps(sku: str, begun: float, page: Path | None) -> int:
+def other_kernel_message(sku: str, kernel: str) -> str:
+    """Return why there cannot be a machine with this kernel: there is one with another; an empty text if it can be."""
+    run_dir = RunDirectory.of_machine(sku)
+    if not (run_dir.is_alive() or run_dir.has_bootable_disk()):
+        return ""
+    present = run_dir.read_config().kernel
+    if present == kernel:
+        return ""
+    return (
+        f"site: the machine {sku} has kernel {present}, and was left as it is. End it and throw its disk away:"
+        f" lab/bin/vepyc down {sku}; or go on with it: make site SKU={sku} KERNEL={present}"
+    )
+
+
+def run_all_steps(sku: str, kernel: str, begun: float, page: Path | None) -> int:
     """Run all steps on a machine, and print the time of each; return the exit code. ``begun`` is in seconds of Unix."""
-    kind = cold_or_warm_run(sku)
+    kind = cold_or_warm_run(sku, kernel)
     seconds = {"set up this clone": time.time() - begun}
-    todo = list_steps(sku)
+    todo = list_steps(sku, kernel)
     done: Done | None = None
     first_task: float | None = None
     for number, (title, step) in enumerate(todo.items(), 1):
@@ -281,6 +300,7 @@ def main() -> int:
     parser.add_argument("--up", action="store_true")
     parser.add_argument("--ask", metavar="PROMPT")
     parser.add_argument("--record", metavar="PAGE", type=Path)
+    parser.add_argument("--kernel", default=KERNEL, choices=RELEASES)
     parser.add_argument("--begun", type=float, default=time.time(), help="when the command began, in seconds of Unix")
     options = parser.parse_args()
     sku = options.sku
@@ -291,6 +311,9 @@ def main() -> int:
             print(f"site: there is nobody to ask; start one: make site SKU={sku}")
             return 1
         return ask_machine(sku, options.ask)
+    if message := other_kernel_message(sku, options.kernel):
+        print(message)
+        return 1
     if not options.record and tuned_mark_path(sku).exists():
         if not RunDirectory.of_machine(sku).is_alive() and (code := run_step(boot_step(sku), BOOT).code):
             return code
@@ -298,7 +321,7 @@ def main() -> int:
             print(f"{sku} is tuned already: this collection has tuned it, and every setting is in force now.")
             print(f"For a new one first: lab/bin/vepyc down {sku}\n", flush=True)
             return ask_machine(sku, PROMPT, guesses=True)
-    return run_all_steps(sku, options.begun, options.record)
+    return run_all_steps(sku, options.kernel, options.begun, options.record)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,11 @@ def big(request: pytest.FixtureRequest) -> Iterator[Machine]:
 
 
 def test_the_kernel_is_the_one_asked_for(small: Machine) -> None:
-    assert small.run("uname -r").stdout.startswith(small.kernel + ".")
+    release = small.run("uname -r").stdout
+    if small.kernel == "backports":
+        assert tuple(map(int, release.split(".")[:2])) > (6, 12)
+    else:
+        assert release.startswith(small.kernel + ".")
 
 
 def test_cpuinfo_shows_the_sku(small: Machine) -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -75,6 +76,14 @@ def test_the_header_points_at_the_originals_and_the_tables() -> None:
     assert len(set(entries)) == 5
 
 
+def test_a_kernel_that_passes_whole_values_gets_hooks_that_take_them() -> None:
+    _, of_halves = kernel_patch.build_patch(SHAPES["small"], SITES)
+    _, of_wholes = kernel_patch.build_patch(SHAPES["small"], replace(SITES, whole_values=True))
+    changed = [first != second for first, second in zip(of_halves, of_wholes, strict=True)]
+    assert changed == [False, False, True, True, True]
+    assert len({*of_halves, *of_wholes}) == 8
+
+
 def test_slots_hold_the_reset_values_of_every_possible_cpu() -> None:
     blob, _ = kernel_patch.build_patch(SHAPES["epyc7543x2"], SITES)
     slots = struct.unpack_from("<Q", blob, 7 * 8)[0] - SITES.cave
@@ -86,20 +95,32 @@ def test_slots_hold_the_reset_values_of_every_possible_cpu() -> None:
 # Finding the kernel's functions
 
 BASE = 0xFFFFFFFF81000000
-CPUID = bytes.fromhex("4989f8 0fa2 418900 c3")
 CAVE = b"\xcc" * (300 * 1024)
+#: The beginnings of the functions in Debian's 6.1 and 6.12, and those that are others in its 7.3.
+FUNCTIONS = {
+    "native_cpuid": bytes.fromhex("4989f8 53 4989c9 4889d7 418b00 8b0a 0fa2 418900"),
+    "native_read_msr": bytes.fromhex("5389f9 0f32 48c1e220 4889d3 4809c3"),
+    "native_write_msr": bytes.fromhex("89f089f9 0f30 6690"),
+    "native_read_msr_safe": bytes.fromhex("5389f9 0f32 31ff 893e"),
+    "native_write_msr_safe": bytes.fromhex("89f089f9 0f30 31c0 6690 e9d6 48c1e220"),
+}
+OF_WHOLE_VALUES = {
+    "native_write_msr": bytes.fromhex("4889f2 89f9 89f0 48c1ea20 0f30 6690"),
+    "native_read_msr_safe": bytes.fromhex("4154 89f9 55 4889f5 53 0f32 4531e4"),
+    "native_write_msr_safe": bytes.fromhex("4889f2 89f0 89f9 48c1ea20 0f30 31c0"),
+}
 
 
 def made_up_kernel(functions: dict[str, bytes], *, tables: int = 1, cave: bytes = CAVE, marked: bool = False) -> bytes:
     """An ELF image with one section of code, in which the functions stand, and `tables` copies of a pv_ops."""
     text, addresses = bytearray(), {}
-    for name, code in {"native_cpuid": CPUID, **functions}.items():
+    for name, code in functions.items():
         text += b"\x90" * (-len(text) % 16)
         addresses[name] = BASE + len(text)
         text += (b"\xf3\x0f\x1e\xfa" if marked else b"") + code + b"\xc3"
-    text += b"\x90" * 64 + cave + b"\x90"
-    names = ("native_cpuid", *kernel_addresses.PATTERNS)
-    text += struct.pack("<5Q", *(addresses.get(name, 0) for name in names)) * tables
+    text += b"\x90" * 64 + cave
+    text += b"\x90" * (8 - len(text) % 8)
+    text += struct.pack("<5Q", *(addresses.get(name, 0) for name in FUNCTIONS)) * tables
     header = bytearray(64)
     header[:4] = b"\x7fELF"
     program = struct.pack("<IIQQQQQQ", 1, 7, 64 + 56 + 64, BASE, BASE, len(text), len(text), 4096)
@@ -110,28 +131,30 @@ def made_up_kernel(functions: dict[str, bytes], *, tables: int = 1, cave: bytes 
 
 
 @pytest.mark.parametrize("marked", [False, True], ids=["without landing marks", "with landing marks"])
-def test_functions_are_found_through_the_table_that_names_them(marked: bool) -> None:
-    sites = kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, marked=marked), "6.99")
+@pytest.mark.parametrize("others", [{}, OF_WHOLE_VALUES], ids=["halves of values", "whole values"])
+def test_functions_are_found_through_the_table_that_names_them(marked: bool, others: dict[str, bytes]) -> None:
+    sites = kernel_addresses.find_kernel_addresses(made_up_kernel({**FUNCTIONS, **others}, marked=marked), "6.99")
     assert sites.functions[0] == BASE
     assert all(first < second for first, second in pairwise(sites.functions))
+    assert sites.whole_values == bool(others)
     assert sites.cave % 4096 == 0
 
 
-@pytest.mark.parametrize("missing", kernel_addresses.PATTERNS)
-def test_a_missing_pattern_is_named_with_its_kernel(missing: str) -> None:
-    functions = {name: code for name, code in kernel_addresses.PATTERNS.items() if name != missing}
-    with pytest.raises(VepycError, match=rf"kernel 6\.99 has no code that looks like {missing}"):
-        kernel_addresses.find_kernel_addresses(made_up_kernel(functions), "6.99")
+@pytest.mark.parametrize("other", FUNCTIONS)
+def test_a_kernel_with_another_function_in_the_table_is_an_error(other: str) -> None:
+    kernel = made_up_kernel({**FUNCTIONS, other: b"\x90" * 64})
+    with pytest.raises(VepycError, match=r"kernel 6\.99 has 0 tables that look like pv_ops"):
+        kernel_addresses.find_kernel_addresses(kernel, "6.99")
 
 
 def test_two_tables_are_an_error() -> None:
     with pytest.raises(VepycError, match=r"kernel 6\.99 has 2 tables that look like pv_ops"):
-        kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, tables=2), "6.99")
+        kernel_addresses.find_kernel_addresses(made_up_kernel(FUNCTIONS, tables=2), "6.99")
 
 
 def test_a_kernel_without_padding_is_an_error() -> None:
     with pytest.raises(VepycError, match=r"kernel 6\.99 has no run of int3 padding"):
-        kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, cave=b""), "6.99")
+        kernel_addresses.find_kernel_addresses(made_up_kernel(FUNCTIONS, cave=b""), "6.99")
 
 
 def test_an_unknown_compression_is_an_error(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ _EVERYDAY_MACHINES = (("small", "6.12"),)
 _OTHER_MACHINES = (
     ("small", "6.1"),
     ("epyc9754", "6.12"),
+    ("small", "backports"),
     ("smt", "6.12"),
     ("epyc9354", "6.12"),
     ("epyc7543x2", "6.12"),

@@ -54,8 +54,8 @@ options:
   cache_aware_scheduling:
     description:
       - Whether the kernel draws the threads of a process to one L3 domain, as Linux does since 7.2. It does so only
-        with a process whose running threads fit on about 80 percent of the cores of a domain, and only with threads
-        that may run in several domains.
+        with a process of which about as many threads run as a domain has cores, or fewer, and only with threads that
+        may run in several domains.
       - V(false) suits programs that are spread over L3 domains for their links to memory and do not pin each thread.
         Linux before 7.2 has no such scheduling, which counts as off.
       - The switch is in debugfs. It is refused if debugfs is not mounted on C(/sys/kernel/debug), and a locked-down

@@ -49,6 +49,28 @@ def test_nothing_was_switched_off(tmp_path: Path) -> None:
     assert (code, lines) == (1, ["site: there is no machine that was switched off; make one: make site SKU=epyc9754"])
 
 
+def test_another_kernel_gets_a_machine_of_its_own() -> None:
+    commands = {kernel: " ".join(site.boot_step("epyc9754", kernel).command) for kernel in ("6.12", "backports")}
+    assert commands == {
+        "6.12": "lab/bin/vepyc up epyc9754 --llama",
+        "backports": "lab/bin/vepyc up epyc9754 --llama --kernel backports",
+    }
+
+
+def test_a_machine_with_another_kernel_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
+    RunDirectory.of_machine("epyc9754").create(Config("epyc9754", "epyc9754", "6.12", 29754, "image", None))
+    RunDirectory.of_machine("epyc9754").disk.touch()
+    code, lines = run_site_tool(tmp_path, "epyc9754", "--kernel", "backports")
+    assert (code, lines) == (
+        1,
+        [
+            "site: the machine epyc9754 has kernel 6.12, and was left as it is. End it and throw its disk away:"
+            " lab/bin/vepyc down epyc9754; or go on with it: make site SKU=epyc9754 KERNEL=6.12"
+        ],
+    )
+
+
 def test_a_long_silence_says_what_is_waited_for_and_the_exit_code_is_kept(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

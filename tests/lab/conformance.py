@@ -44,6 +44,12 @@ def compare_with_kernel(
     return list(of_kernel)
 
 
+def linux_version(guest: Guest) -> tuple[int, int]:
+    """Return the version of a guest's kernel, by which a fake chooses among the rules of several."""
+    major, minor = guest.run("uname -r").split(".")[:2]
+    return int(major), int(minor)
+
+
 def left_changed(answers: Sequence[dict[str, Any]]) -> set[str]:
     """Return the files that show something else after all steps than before them."""
     before = now = answers[0]["shown"]

@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import 
 from ansible_collections.sovereign.epyc.tests.unit.fakes.refused_requests import CPUFREQ
 from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import Registers
 
-from .conformance import compare_with_kernel, left_changed
+from .conformance import compare_with_kernel, left_changed, linux_version
 
 pytestmark = pytest.mark.slow
 
@@ -120,23 +120,23 @@ STEPS = [
 ]
 
 
-def make_fake_machine(folder):
+def make_fake_machine(folder, linux):
     """The small machine with the policies of acpi-cpufreq, whose kernel knows no frequency of boost."""
     kernel = Kernel(folder)
     registers = Registers(kernel)
-    Frequencies(kernel, registers, cpuinfo_max_freq=2250000)
+    Frequencies(kernel, registers, linux, cpuinfo_max_freq=2250000)
     kernel.fs.load_module("msr")
     return kernel
 
 
 @pytest.fixture
-def host(bare_guest):
-    """The shared machine with the kernel module msr."""
-    bare_guest.run("modprobe msr")
-    yield bare_guest
-    bare_guest.run("rmmod msr")
+def host(guest_of_each_kernel):
+    """The small machine with each kernel, and with the kernel module msr."""
+    guest_of_each_kernel.run("modprobe msr")
+    yield guest_of_each_kernel
+    guest_of_each_kernel.run("rmmod msr")
 
 
 def test_the_fake_answers_as_the_kernel(host, tmp_path):
-    answers = compare_with_kernel(host, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(host, make_fake_machine(tmp_path, linux_version(host)), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == set()

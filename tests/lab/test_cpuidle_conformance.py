@@ -64,6 +64,6 @@ def make_fake_machine(folder):
     return kernel
 
 
-def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
-    answers = compare_with_kernel(bare_guest, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
+def test_the_fake_answers_as_the_kernel(guest_of_each_kernel, tmp_path):
+    answers = compare_with_kernel(guest_of_each_kernel, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == set()

@@ -102,11 +102,11 @@ def pages_in_use(guest):
 
 
 @pytest.fixture
-def host(bare_guest):
-    """The shared machine, to whose node 1 somebody has given three pages; its pools are empty again after a test."""
-    bare_guest.run(f"echo 3 >{pool(1)}")
-    yield bare_guest
-    bare_guest.run("for node in 0 1 2 3; do echo 0 >" + pool("$node") + "; done")
+def host(guest_of_each_kernel):
+    """The small machine, to whose node 1 somebody has given three pages; its pools are empty again after a test."""
+    guest_of_each_kernel.run(f"echo 3 >{pool(1)}")
+    yield guest_of_each_kernel
+    guest_of_each_kernel.run("for node in 0 1 2 3; do echo 0 >" + pool("$node") + "; done")
 
 
 def test_the_fake_answers_as_the_kernel(host, tmp_path):

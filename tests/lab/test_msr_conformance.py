@@ -134,19 +134,19 @@ def make_fake_machine(folder):
     return kernel
 
 
-def test_the_fake_answers_as_the_kernel(own_bare_guest, tmp_path):
+def test_the_fake_answers_as_the_kernel(own_guest_of_each_kernel, tmp_path):
     """The machine is this file's own, because writes to registers taint the kernel."""
-    answers = compare_with_kernel(own_bare_guest, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(own_guest_of_each_kernel, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == {TAINTED}
 
 
-def test_a_cpu_that_leaves_between_reading_and_writing(own_bare_guest):
+def test_a_cpu_that_leaves_between_reading_and_writing(own_guest_of_each_kernel):
     """What was written elsewhere comes back, and the sentence names the CPU."""
-    own_bare_guest.run("modprobe -a msr cpuid")
-    result = own_bare_guest.module("msr_bits", LEAVE, settings=[prefetch_off_request("8-11", "l1_stream")])
+    own_guest_of_each_kernel.run("modprobe -a msr cpuid")
+    result = own_guest_of_each_kernel.module("msr_bits", LEAVE, settings=[prefetch_off_request("8-11", "l1_stream")])
     assert "CPU 9 is offline" in result["msg"] and "put back, except what cannot be reached now" in result["msg"], (
         result
     )
-    own_bare_guest.run(f"echo 1 >{CPUS}/cpu9/online")
+    own_guest_of_each_kernel.run(f"echo 1 >{CPUS}/cpu9/online")
     words = f"[KernelFS().read_words(f'/dev/cpu/{{cpu}}/msr', {REGISTERS}) for cpu in range(16)]"
-    assert {tuple(row) for row in run_program(own_bare_guest, words, MODULE)} == {(0, BORN_HWCR, 0, 0)}
+    assert {tuple(row) for row in run_program(own_guest_of_each_kernel, words, MODULE)} == {(0, BORN_HWCR, 0, 0)}

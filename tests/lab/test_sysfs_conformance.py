@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import ASKED, BALANCING, WATCHDOG, Settings
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CACHE_AWARE
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import (
+    ASKED,
+    BALANCING,
+    NEWER,
+    WATCHDOG,
+    Settings,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, check, put_back, write
 from ansible_collections.sovereign.epyc.tests.unit.fakes.refused_requests import SYSFS
 
-from .conformance import compare_with_kernel, left_changed
+from .conformance import compare_with_kernel, left_changed, run_program
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +35,7 @@ SHOWN = [
     WATCHDOG,
     f"{WORK}/cpumask*",
     f"{WORK}/writeback/cpumask",
+    CACHE_AWARE,
 ]
 STEPS = [
     check(**ASKED),
@@ -61,6 +69,13 @@ STEPS = [
     ask(writeback_cpus="4-7"),
     ask(workqueue_cpus="0-3"),
     put_back(),
+    # Threads that are drawn together, by kernels that do that.
+    check(cache_aware_scheduling=False),
+    ask(cache_aware_scheduling=False),
+    ask(cache_aware_scheduling=False),
+    ask(cache_aware_scheduling=True),
+    put_back(),
+    *(write(CACHE_AWARE, text) for text in (2, "x", "n", "Y")),
     # A CPU that is offline.
     write(f"{CPUS}/cpu5/online", 0),
     ask(workqueue_cpus="4-6"),
@@ -68,13 +83,15 @@ STEPS = [
 ]
 
 
-def make_fake_machine(folder):
-    """The small machine with the settings that a guest has."""
+def make_fake_machine(folder, guest):
+    """The small machine with the settings that a guest has, of which older kernels lack some."""
     kernel = Kernel(folder)
-    Settings(kernel)
+    newer = run_program(guest, f"[path for path in {NEWER!r} if os.path.exists(path)]", MODULE)
+    Settings(kernel, newer, run_program(guest, f"bool(os.stat({WATCHDOG!r}).st_mode & 0o222)", MODULE))
     return kernel
 
 
-def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
-    answers = compare_with_kernel(bare_guest, make_fake_machine(tmp_path), MODULE, STEPS, SHOWN)
+def test_the_fake_answers_as_the_kernel(guest_of_each_kernel, tmp_path):
+    fake = make_fake_machine(tmp_path, guest_of_each_kernel)
+    answers = compare_with_kernel(guest_of_each_kernel, fake, MODULE, STEPS, SHOWN)
     assert left_changed(answers) == set()

@@ -5,25 +5,26 @@
 
 from __future__ import annotations
 
-import itertools
 import lzma
 import struct
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import VepycError
 
-# The code with which these functions begin, as compiled for Debian 12 and 13, without the landing mark (endbr64).
-_ENDBR = b"\xf3\x0f\x1e\xfa"
-PATTERNS = {
-    "native_read_msr": bytes.fromhex("5389f9 0f32 48c1e220 4889d3 4809c3"),
-    "native_write_msr": bytes.fromhex("89f089f9 0f30 6690"),
-    "native_read_msr_safe": bytes.fromhex("5389f9 0f32 31ff 893e"),
-    "native_write_msr_safe": bytes.fromhex("89f089f9 0f30 31c0"),
-}
-_CPUID = b"\x0f\xa2"
+# What the functions execute that pv_ops names in a row: cpuid, read_msr, write_msr, read_msr_safe, write_msr_safe.
+_CPUID, _RDMSR, _WRMSR = b"\x0f\xa2", b"\x0f\x32", b"\x0f\x30"
+_INSTRUCTIONS = (_CPUID, _RDMSR, _WRMSR, _RDMSR, _WRMSR)
+# The instruction is among the first bytes of such a function, and functions are aligned.
+_BEGIN, _ALIGNMENT = 32, 16
+# shr rdx, 32: a write takes both halves of the value from one register. Linux 6.16 changed the parameters of three
+# functions at once: write_msr, write_msr_safe and read_msr_safe.
+_SPLITS_VALUE = b"\x48\xc1\xea\x20"
 _MIN_CAVE = 256 * 1024
+
+_Functions = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,9 @@ class KernelAddresses:
     """Addresses in a kernel that is loaded without KASLR."""
 
     table: int  # of the pointers to cpuid, read_msr, write_msr, read_msr_safe and write_msr_safe in pv_ops
-    functions: tuple[int, int, int, int, int]  # what the table points to, in that order
+    functions: _Functions  # what the table points to, in that order
     cave: int  # a large run of int3 padding inside .text, executable and never freed
+    whole_values: bool = False  # whether values of registers are passed as 64 bits instead of two halves
 
 
 def unpack_vmlinuz(vmlinuz: Path) -> bytes:
@@ -57,31 +59,20 @@ def unpack_vmlinuz(vmlinuz: Path) -> bytes:
 def find_kernel_addresses(elf: bytes, release: str) -> KernelAddresses:
     """Find the addresses that the patch needs; ``release`` names the kernel in errors."""
     base, text = _find_text_section(elf, release)
-    candidates = []
-    for name, pattern in PATTERNS.items():
-        hits = [base + start for start in _find_function_starts(text, pattern)]
-        if not hits:
-            raise VepycError(
-                f"kernel {release} has no code that looks like {name}; add its pattern to kernel_addresses.py"
-            )
-        candidates.append(hits)
-    # pv_ops has pointers to the four functions in a row, after cpuid's. So a combination of hits is right if it is
-    # there.
-    tables = [
-        (address, combination)
-        for combination in itertools.product(*candidates)
-        for address in _find_addresses(elf, struct.pack("<4Q", *combination))
-    ]
+    tables = _find_tables(elf, base, text)
     if len(tables) != 1:
-        raise VepycError(f"kernel {release} has {len(tables)} tables that look like pv_ops, wanted exactly one")
-    (address, (read_msr, write_msr, read_safe, write_safe)) = tables[0]
-    cpuid = _read_pointer_before(elf, struct.pack("<4Q", *tables[0][1]))
-    if _CPUID not in text[cpuid - base : cpuid - base + 32]:
-        raise VepycError(f"kernel {release}: the function before read_msr in pv_ops is not native_cpuid")
+        raise VepycError(
+            f"kernel {release} has {len(tables)} tables that look like pv_ops, and the lab needs exactly one; adapt"
+            " kernel_addresses.py to this kernel"
+        )
+    (address, functions) = tables[0]
+    write_safe = functions[-1] - base
+    before_write = text[write_safe : text.index(_WRMSR, write_safe)]
     return KernelAddresses(
-        table=address - 8,
-        functions=(cpuid, read_msr, write_msr, read_safe, write_safe),
+        table=address,
+        functions=functions,
         cave=_find_cave(base, text, release),
+        whole_values=_SPLITS_VALUE in before_write,
     )
 
 
@@ -96,37 +87,39 @@ def _find_text_section(elf: bytes, release: str) -> tuple[int, bytes]:
     raise VepycError(f"kernel {release} has no executable section where a 64-bit kernel has its .text")
 
 
-def _find_addresses(elf: bytes, needle: bytes) -> list[int]:
-    """Return the virtual addresses at which the loaded image has these bytes."""
+def _find_tables(elf: bytes, base: int, text: bytes) -> list[tuple[int, _Functions]]:
+    """Return address and pointers of each table in the loaded image that points to functions like those of pv_ops."""
     (program_offset,) = struct.unpack_from("<Q", elf, 0x20)
     size, count = struct.unpack_from("<HH", elf, 0x36)
-    addresses = []
+    first_pointers = {base + start for start in _find_possible_starts(text, _CPUID)}
+    tables = []
     for index in range(count):
         kind, _, offset, address, _, length = struct.unpack_from("<IIQQQQ", elf, program_offset + index * size)
         if kind != 1:
             continue
-        position = elf.find(needle, offset, offset + length)
-        while position >= 0:
-            addresses.append(address + position - offset)
-            position = elf.find(needle, position + 1, offset + length)
-    return addresses
+        words = memoryview(elf)[offset : offset + length // 8 * 8].cast("Q")
+        for place, word in enumerate(words[:-4]):
+            if word in first_pointers and _are_functions_of_pv_ops(words[place : place + 5], base, text):
+                cpuid, read_msr, write_msr, read_safe, write_safe = words[place : place + 5]
+                tables.append((address + 8 * place, (cpuid, read_msr, write_msr, read_safe, write_safe)))
+    return tables
 
 
-def _read_pointer_before(elf: bytes, needle: bytes) -> int:
-    """Return the 64-bit value in front of these bytes."""
-    (value,) = struct.unpack_from("<Q", elf, elf.index(needle) - 8)
-    return int(value)
-
-
-def _find_function_starts(text: bytes, pattern: bytes) -> list[int]:
-    """Return the offsets of functions that begin with the pattern, or with a landing mark and the pattern."""
-    starts = []
-    position = text.find(pattern)
+def _find_possible_starts(text: bytes, instruction: bytes) -> Iterator[int]:
+    """Yield the offsets where a function may begin that executes the instruction among its first bytes."""
+    position = text.find(instruction)
     while position >= 0:
-        marked = text.startswith(_ENDBR, position - len(_ENDBR))
-        starts.append(position - len(_ENDBR) if marked else position)
-        position = text.find(pattern, position + 1)
-    return starts
+        last = position // _ALIGNMENT * _ALIGNMENT
+        yield from range(last, max(-1, last - _BEGIN), -_ALIGNMENT)
+        position = text.find(instruction, position + 1)
+
+
+def _are_functions_of_pv_ops(pointers: Sequence[int], base: int, text: bytes) -> bool:
+    """True if each pointer is to code that begins with what the function at that place of pv_ops executes."""
+    return all(
+        base <= pointer < base + len(text) and instruction in text[pointer - base : pointer - base + _BEGIN]
+        for pointer, instruction in zip(pointers, _INSTRUCTIONS, strict=True)
+    )
 
 
 def _find_cave(base: int, text: bytes, release: str) -> int:

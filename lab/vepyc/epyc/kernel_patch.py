@@ -25,7 +25,7 @@ MSR_RESET_VALUES = {
     0xC0010062: 0,  # P-state control
 }
 _SLOTS_PER_CPU = 8
-_HEADER = struct.Struct("<8Q5I")
+_HEADER = struct.Struct("<8Q8I")
 _KEEP = 0xFFFFFFFF
 _ANY = 0xFFFFFFFF
 
@@ -117,7 +117,10 @@ def assemble_hooks() -> bytes:
 def build_patch(shape: Shape, sites: KernelAddresses) -> tuple[bytes, tuple[int, ...]]:
     """Return the bytes to write into the cave, and the addresses that replace the five functions of pv_ops."""
     code = assemble_hooks()
-    entries = _HEADER.unpack_from(code)[8:]
+    cpuid, read_msr, write_msr, read_safe, write_safe, *of_whole_values = _HEADER.unpack_from(code)[8:]
+    if sites.whole_values:
+        write_msr, read_safe, write_safe = of_whole_values
+    entries = (cpuid, read_msr, write_msr, read_safe, write_safe)
     table = cpuid_table(shape)
     registers = struct.pack(f"<{len(MSR_RESET_VALUES) + 1}I", *MSR_RESET_VALUES, _ANY)
     slots = struct.pack(

@@ -18,13 +18,17 @@ from ..paths import ensure_directory, run_tool
 # is killed; else the next build would remove files from under them, and a mounted /proc with them.
 _ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
+#: The keys of Debian's suites.
+DEBIAN_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 #: Where mmdebstrap writes the options of dpkg.
 _DPKG_OPTIONS = "/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 _INITRAMFS = "/etc/initramfs-tools/conf.d"
 
 
-def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path) -> None:
+def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path, kernel_suite: str = "") -> None:
     """Install a Debian with these packages into a directory; downloaded packages are cached.
+
+    With ``kernel_suite``, the kernel comes from that suite, and all other packages from ``suite``.
 
     mmdebstrap unpacks all packages in one call of dpkg. Two temporary settings save time: dpkg does not wait until each
     file is on the disk, and the initramfs of the kernel package has no modules, because it is rebuilt later.
@@ -39,7 +43,13 @@ def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path) -
     if "initramfs-tools" in packages:
         command += [f'--setup-hook=mkdir -p "$1"{_INITRAMFS} && echo MODULES=list >"$1"{_INITRAMFS}/first']
         command += [f'--customize-hook=rm "$1"{_INITRAMFS}/first']
-    run_tool([*_ENDS_WITH_US, *command, suite, str(root), debian_mirror()], log)
+    sources = [debian_mirror()]
+    if kernel_suite:
+        sources.append(f"deb [signed-by={DEBIAN_KEYS}] {debian_mirror()} {kernel_suite} main")
+        pin = rf"Package: linux-*\nPin: release n={kernel_suite}\nPin-Priority: 500\n"
+        folder = "/etc/apt/preferences.d"
+        command += [f'--setup-hook=mkdir -p "$1"{folder} && printf {shlex.quote(pin)} >"$1"{folder}/kernel']
+    run_tool([*_ENDS_WITH_US, *command, suite, str(root), *sources], log)
 
 
 def debian_mirror() -> str:

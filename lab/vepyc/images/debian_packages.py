@@ -19,7 +19,7 @@ from ..cache_folders import ensure_folder
 from ..errors import VepycError
 from ..machine.running import Machine
 from ..paths import compute_digest, ensure_directory, hold_lock, run_tool
-from .debian import debian_mirror
+from .debian import DEBIAN_KEYS, debian_mirror
 from .guest_system import get_release
 
 #: HAProxy, and its dependencies that the image of the containers lacks.
@@ -46,8 +46,7 @@ def fetch_packages(suite: str, *names: str) -> list[Path]:
             for name in ("lists/partial", "cache/archives/partial"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / "status").touch()
-            keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
-            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {debian_mirror()} {suite} main\n")
+            (folder / "sources.list").write_text(f"deb [signed-by={DEBIAN_KEYS}] {debian_mirror()} {suite} main\n")
             settings = {
                 "Dir::Etc::sourcelist": folder / "sources.list",
                 "Dir::Etc::sourceparts": "/dev/null",

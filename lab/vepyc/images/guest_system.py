@@ -26,13 +26,21 @@ REMOVE_SPEEDUPS = (
 
 @dataclass(frozen=True)
 class Release:
-    """A guest operating system, chosen by the version of its kernel."""
+    """A guest operating system, chosen by its kernel: a version, or `backports`, the newest one of Debian 13."""
 
     kernel: str
     suite: str
+    kernel_suite: str = ""  # the suite of the kernel's packages, if it is not that of all others
 
 
-RELEASES = {release.kernel: release for release in (Release("6.12", "trixie"), Release("6.1", "bookworm"))}
+RELEASES = {
+    release.kernel: release
+    for release in (
+        Release("6.12", "trixie"),
+        Release("6.1", "bookworm"),
+        Release("backports", "trixie", "trixie-backports"),
+    )
+}
 
 
 def get_release(kernel: str) -> Release:
@@ -269,9 +277,10 @@ done
 # norandmaps: QEMU caches translated code by virtual address; at equal addresses a program starts a fifth sooner.
 # maxcpus: the initramfs adds the other CPUs, above. nosoftlockup: a CPU may stall for 20 seconds because the computer
 # below is busy, and the warning would taint the kernel. lsm: with the LSM of BPF, systemd spends a second on a program.
+# no_timer_check: on a busy computer the timer is late, and a kernel that counts its ticks would give up.
 # notests, initcall_blacklist: the kernel would test its ciphers and its jitter entropy for two seconds of a boot.
 BOOT_PARAMETERS = (
-    "nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0 "
+    "nokaslr norandmaps mitigations=off nosoftlockup no_timer_check maxcpus=1 lsm=lockdown console=ttyS0 "
     "cryptomgr.notests initcall_blacklist=crypto_kdf108_init,jent_mod_init"
 )
 _GRUB = f"""\

@@ -4,7 +4,7 @@
 
 """The rules of acpi-cpufreq on the small machine, with a policy for each CPU.
 
-Source: drivers/cpufreq/{cpufreq,acpi-cpufreq,cpufreq_userspace,freq_table}.c of Linux 6.12.
+Source: drivers/cpufreq/{cpufreq,acpi-cpufreq,cpufreq_userspace,freq_table}.c of Linux 6.12 and 7.3.
 """
 
 from __future__ import annotations
@@ -49,10 +49,15 @@ ACPI = {
 class Frequencies:
     """The policies, whose boost is in the registers of the CPUs."""
 
-    def __init__(self, kernel: Kernel, registers: Registers, **changes: Any) -> None:
+    def __init__(self, kernel: Kernel, registers: Registers, linux: tuple[int, int] = (6, 12), **changes: Any) -> None:
         self.fs = kernel.fs
+        #: Whether each policy remembers its own boost, as since Linux 6.16, when the machine's is switched or its CPU
+        #: comes back.
+        self.remembers_boost = linux >= (6, 16)
         self.registers = registers
         files = {**ACPI, **changes}
+        if linux < (6, 11):
+            del files[BOOST]
         self.states = sorted(int(word) for word in str(files["scaling_available_frequencies"]).split())
         cpus = parse_cpulist(self.fs.read(f"{CPUS}/present"))
         #: The limits and the speed that were asked for, by policy; the files show what came of it.
@@ -135,17 +140,21 @@ class Frequencies:
         self.fs.show(path, min(state for state in self.states if state >= speed))
 
     def _set_all_boost(self, path: str, text: str) -> None:
-        """Switch every policy, whatever each had; nothing happens where the switch is there already."""
+        """Switch every policy, whatever each had; older kernels do nothing where the switch is there already."""
         if text.strip() not in ("0", "1"):
             raise refuse(errno.EINVAL)
-        if text.strip() == self.fs.read(path):
+        if text.strip() == self.fs.read(path) and not self.remembers_boost:
             return
         self.fs.show(path, text.strip())
         for cpu in self._limits:
+            own = f"{HOME}/policy{cpu}/{BOOST}"
+            self.fs.show(f"{HOME}/policy{cpu}/cpb", text.strip())
+            if self.remembers_boost and (self._sleeps(cpu) or self.fs.read(own) == text.strip()):
+                continue
             if not self._sleeps(cpu):
                 self._boost(cpu, text.strip() == "1")
-            self.fs.show(f"{HOME}/policy{cpu}/{BOOST}", text.strip())
-            self.fs.show(f"{HOME}/policy{cpu}/cpb", text.strip())
+            if BOOST in self._files:
+                self.fs.show(own, text.strip())
 
     def _set_boost(self, path: str, text: str) -> None:
         """Switch one policy; nothing happens where the file shows that already, whatever was written to cpb."""
@@ -175,14 +184,17 @@ class Frequencies:
             raise refuse(errno.EBUSY)
 
     def _follow_cpu(self, cpu: int, online: bool) -> None:
-        """A policy sleeps while its CPU is offline, and comes back as it was, but for boost."""
+        """A policy sleeps while its CPU is offline, and comes back as it was; in older kernels not with its boost."""
         if not online:
             self.fs.unreadable[f"{HOME}/policy{cpu}"] = errno.EBUSY
             return
         del self.fs.unreadable[f"{HOME}/policy{cpu}"]
-        everywhere = self.fs.read(GLOBAL_BOOST)
-        self._boost(cpu, everywhere == "1")
-        self.fs.show(f"{HOME}/policy{cpu}/{BOOST}", everywhere)
+        own, boost = f"{HOME}/policy{cpu}/{BOOST}", self.fs.read(GLOBAL_BOOST)
+        if self.remembers_boost and boost == "1":
+            boost = self.fs.read(own)
+        self._boost(cpu, boost == "1")
+        if BOOST in self._files:
+            self.fs.show(own, boost)
 
 
 def _cpu_of(path: str) -> int:

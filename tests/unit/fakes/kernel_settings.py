@@ -10,8 +10,16 @@ Source: mm/huge_memory.c, kernel/{sched/core,workqueue,watchdog,cpu}.c of Linux 
 from __future__ import annotations
 
 import errno
+from collections.abc import Collection
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CPUS, THP, WORKQUEUE, parse_bracketed
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import (
+    CACHE_AWARE,
+    CPUS,
+    SCHEDULER,
+    THP,
+    WORKQUEUE,
+    parse_bracketed,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import (
     format_cpumask,
     parse_cpulist,
@@ -37,10 +45,16 @@ ASKED = {
 }
 
 
-class Settings:
-    """The settings of a kernel that has all of them, but no counter for the watchdog and no SMT, as a guest."""
+#: The files that not every kernel has.
+NEWER = (f"{WORKQUEUE}/cpumask_requested", f"{WORKQUEUE}/cpumask_isolated", CACHE_AWARE)
+#: The words of kstrtobool, by their first letters.
+TRUE, FALSE = "1yYtT", "0nNfF"
 
-    def __init__(self, kernel: Kernel) -> None:
+
+class Settings:
+    """The settings of a guest's kernel, with these of ``NEWER``; it has no counter for the watchdog, and no SMT."""
+
+    def __init__(self, kernel: Kernel, newer: Collection[str] = NEWER, may_write_watchdog: bool = False) -> None:
         self.fs = kernel.fs
         self.width = parse_cpulist(self.fs.read(f"{CPUS}/possible"))[-1] + 1
         everywhere = format_cpumask(range(self.width), self.width)
@@ -53,14 +67,19 @@ class Settings:
             f"{WORKQUEUE}/cpumask_requested": everywhere,
             f"{WORKQUEUE}/cpumask_isolated": format_cpumask((), self.width),
             f"{WORKQUEUE}/writeback/cpumask": everywhere,
+            f"{SCHEDULER}/features": "",
+            CACHE_AWARE: 1,
         }.items():
-            kernel.put(path, text)
-        (kernel.host.root / WATCHDOG[1:]).chmod(0o444)
+            if path in newer or path not in NEWER:
+                kernel.put(path, text)
+        (kernel.host.root / WATCHDOG[1:]).chmod(0o644 if may_write_watchdog else 0o444)
         self.fs.add_rule(f"{THP}/(enabled|defrag)", self._choose)
         self.fs.add_rule(BALANCING, self._set_number)
         self.fs.add_rule(f"{WORKQUEUE}/cpumask", self._set_all_work)
         self.fs.add_rule(f"{WORKQUEUE}/writeback/cpumask", self._set_writeback)
         self.fs.add_rule(f"{CPUS}/smt/control", self._switch_threads)
+        self.fs.add_rule(CACHE_AWARE, self._switch_cache_awareness)
+        self.fs.add_rule(WATCHDOG, self._refuse_without_counter)
 
     def _choose(self, path: str, text: str) -> None:
         word, offers = text.strip(), parse_bracketed(self.fs.read(path))[1]
@@ -89,13 +108,22 @@ class Settings:
         cpus = self._parse_mask(text)
         if not cpus:
             raise refuse(errno.EINVAL)
-        self.fs.show(f"{path}_requested", format_cpumask(cpus, self.width))
-        isolated = parse_cpumask(self.fs.read(f"{path}_isolated"))
+        if self.fs.read_if_present(f"{path}_requested") is not None:
+            self.fs.show(f"{path}_requested", format_cpumask(cpus, self.width))
+        isolated = parse_cpumask(self.fs.read_if_present(f"{path}_isolated") or "0")
         allowed = set(cpus).difference(isolated) or cpus
         self.fs.show(path, format_cpumask(allowed, self.width))
 
     def _set_writeback(self, path: str, text: str) -> None:
         self.fs.show(path, format_cpumask(self._parse_mask(text), self.width))
+
+    def _refuse_without_counter(self, path: str, text: str) -> None:
+        raise refuse(ENOTSUPP)
+
+    def _switch_cache_awareness(self, path: str, text: str) -> None:
+        if text[:1] not in (*TRUE, *FALSE):
+            raise refuse(errno.EINVAL)
+        self.fs.show(path, int(text[0] in TRUE))
 
     def _switch_threads(self, path: str, text: str) -> None:
         if self.fs.read(path) == "notsupported":

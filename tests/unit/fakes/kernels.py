@@ -60,6 +60,8 @@ class RuledFS(hosts.TreeFS):
         self.file_systems: dict[str, FileSystem] = {}
         self.mounted: dict[str, FileSystem] = {}
         self.labels: dict[str, str] = {}
+        #: What happens when a file is read, by its path.
+        self.before_read: Callable[[str], None] = lambda path: None
         #: Read and write a register of a device, by its path and the number of the register.
         self.read_register: Callable[[str, int], int] = lambda path, register: 0
         self.write_register: Callable[[str, int, int], None] = lambda path, register, word: None
@@ -97,6 +99,7 @@ class RuledFS(hosts.TreeFS):
         with _translate_errors(path, "read"):
             if os.path.dirname(path) in self.unreadable and os.path.exists(self._real_path(path)):
                 raise refuse(self.unreadable[os.path.dirname(path)])
+        self.before_read(path)
         return super().read(path, limit)
 
     def read_words(self, path: str, offsets: Iterable[int]) -> list[int]:

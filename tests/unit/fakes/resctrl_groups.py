@@ -4,7 +4,7 @@
 
 """The rules of resctrl on AMD: which masks, CPUs, modes and threads the groups take, and what they lose by it.
 
-Source: arch/x86/kernel/cpu/resctrl/{rdtgroup,ctrlmondata}.c of Linux 6.12.
+Source: arch/x86/kernel/cpu/resctrl/{rdtgroup,ctrlmondata}.c of Linux 6.12, which are in fs/resctrl since 6.16.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class Group:
 class ResctrlGroups:
     """The file system of the small machine, which nobody has mounted yet. The default group has an empty name."""
 
-    def __init__(self, kernel: Kernel, domains: int = 4) -> None:
+    def __init__(self, kernel: Kernel, domains: int = 4, linux: tuple[int, int] = (6, 12)) -> None:
+        self.linux = linux
+        #: Newer kernels clear their words when a file of a group is read or written, and do not align columns.
+        self.is_newer = linux >= (7, 0)
         self.kernel = kernel
         self.fs = kernel.fs
         self.domains = range(domains)
@@ -61,6 +64,8 @@ class ResctrlGroups:
         # Nobody has loaded the driver of CPUID.
         shutil.rmtree(kernel.host.root / "dev/cpu", ignore_errors=True)
         self.fs.file_systems["resctrl"] = self
+        if self.is_newer:
+            self.fs.before_read = self._clear_words_of_reader
         kernel.put("/sys/devices/system/cpu/offline", "")
         for file, rule in {
             "schemata": self._set_schemata,
@@ -84,7 +89,8 @@ class ResctrlGroups:
             closids = CLASSES // 2 if "cdp" in self.options and name.startswith("L3") else CLASSES
             self.kernel.put(f"{HOME}/info/{name}/num_closids", closids)
             if name.startswith("L3"):
-                for file, text in {"cbm_mask": f"{most:x}", "min_cbm_bits": 0, "sparse_masks": 1}.items():
+                tells_sparse_masks = {"sparse_masks": 1} if self.linux >= (6, 7) else {}
+                for file, text in {"cbm_mask": f"{most:x}", "min_cbm_bits": 0, **tells_sparse_masks}.items():
                     self.kernel.put(f"{HOME}/info/{name}/{file}", text)
         self._show()
 
@@ -93,6 +99,8 @@ class ResctrlGroups:
         self._show()
 
     def mkdir(self, path: str) -> None:
+        if self.is_newer:
+            self._clear_words()
         group, monitor = _split(path)
         if monitor is not None:
             monitors = self._group(group).monitors
@@ -114,6 +122,8 @@ class ResctrlGroups:
         self._show()
 
     def rmdir(self, path: str) -> None:
+        if self.is_newer:
+            self._clear_words()
         group, monitor = _split(path)
         if monitor is not None:
             if monitor not in self._group(group).monitors:
@@ -129,7 +139,8 @@ class ResctrlGroups:
 
     def _resources(self) -> Iterator[tuple[str, int]]:
         """Yield the resources in the kernel's order, each with the value that limits nothing."""
-        yield "SMBA", UNLIMITED
+        if self.linux >= (6, 3):
+            yield "SMBA", UNLIMITED
         yield "MB", UNLIMITED
         for name in ("L3DATA", "L3CODE") if "cdp" in self.options else ("L3",):
             yield name, ALL_WAYS
@@ -188,7 +199,9 @@ class ResctrlGroups:
         return int(value)
 
     def _set_cpus(self, path: str, text: str) -> None:
-        """Say nothing new where this is done, and let the words of refusals gather."""
+        """Say nothing new where this is done, and let the words of refusals gather, unless the kernel is newer."""
+        if self.is_newer:
+            self._clear_words()
         name, monitor = _split(path)
         group = self._group(name)
         try:
@@ -271,6 +284,10 @@ class ResctrlGroups:
             raise refuse(errno.ENOENT)
         return self.groups[name]
 
+    def _clear_words_of_reader(self, path: str) -> None:
+        if path.startswith(f"{HOME}/") and not path.startswith(f"{HOME}/info/") and self.groups:
+            self._clear_words()
+
     def _clear_words(self) -> None:
         self.words = []
         self._show_words()
@@ -289,7 +306,7 @@ class ResctrlGroups:
             shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
         for name, group in self.groups.items():
             place = f"{HOME}/{name}".rstrip("/")
-            self.kernel.put(f"{place}/schemata", "\n".join(_row(*item) for item in group.table.items()))
+            self.kernel.put(f"{place}/schemata", "\n".join(self._row(*item) for item in group.table.items()))
             self.kernel.put(f"{place}/cpus_list", format_cpulist(group.cpus))
             self.kernel.put(f"{place}/mode", group.mode)
             self._put_tasks(place, group.tasks)
@@ -297,6 +314,11 @@ class ResctrlGroups:
             for one, monitor in group.monitors.items():
                 self.kernel.put(f"{place}/mon_groups/{one}/cpus_list", format_cpulist(monitor.cpus))
                 self._put_tasks(f"{place}/mon_groups/{one}", monitor.tasks)
+
+    def _row(self, resource: str, row: dict[int, int]) -> str:
+        aligned = "04x" if resource.startswith("L3") else "4d"
+        values = (f"{domain}={value:{aligned[-1] if self.is_newer else aligned}}" for domain, value in row.items())
+        return f"{resource:>{NAME_WIDTH}}:{';'.join(values)}"
 
     def _put_tasks(self, place: str, tasks: set[int]) -> None:
         self.kernel.put(f"{place}/tasks", "\n".join(map(str, sorted(tasks))))
@@ -318,9 +340,3 @@ def _union(masks: Iterator[int] | list[int]) -> int:
     for mask in masks:
         found |= mask
     return found
-
-
-def _row(resource: str, row: dict[int, int]) -> str:
-    cache = resource.startswith("L3")
-    values = (f"{domain}={value:04x}" if cache else f"{domain}={value:4}" for domain, value in row.items())
-    return f"{resource:>{NAME_WIDTH}}:{';'.join(values)}"

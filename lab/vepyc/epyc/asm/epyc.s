@@ -24,7 +24,9 @@ msr_slots:           .quad 0
                      .long write_msr - header
                      .long read_msr_safe - header
                      .long write_msr_safe - header
-                     .long 0
+                     .long write_whole_msr - header
+                     .long read_whole_msr_safe - header
+                     .long write_whole_msr_safe - header
 
 # void cpuid(u32 *eax, u32 *ebx, u32 *ecx, u32 *edx): leaf in *eax, subleaf in *ecx.
 # Ask the original, then apply the first matching row of cpuid_table to the answer.
@@ -113,13 +115,27 @@ read_msr_safe:
 1:
   jmp [rip + orig_read_msr_safe]
 
+# int read_whole_msr_safe(u32 msr, u64 *value), since Linux 6.16
+.balign 16
+read_whole_msr_safe:
+  endbr64
+  call find_slot
+  test r11, r11
+  jz 1f
+  mov rax, [r11]
+  mov [rsi], rax
+  xor eax, eax
+  ret
+1:
+  jmp [rip + orig_read_msr_safe]
+
 # void write_msr(u32 msr, u32 low, u32 high)
 .balign 16
 write_msr:
   endbr64
   call find_slot
   test r11, r11
-  jnz store
+  jnz store_halves
   jmp [rip + orig_write_msr]
 
 # int write_msr_safe(u32 msr, u32 low, u32 high)
@@ -128,16 +144,36 @@ write_msr_safe:
   endbr64
   call find_slot
   test r11, r11
+  jnz store_halves
+  jmp [rip + orig_write_msr_safe]
+
+# void write_whole_msr(u32 msr, u64 value), since Linux 6.16
+.balign 16
+write_whole_msr:
+  endbr64
+  call find_slot
+  test r11, r11
+  jnz store
+  jmp [rip + orig_write_msr]
+
+# int write_whole_msr_safe(u32 msr, u64 value), since Linux 6.16
+.balign 16
+write_whole_msr_safe:
+  endbr64
+  call find_slot
+  test r11, r11
   jnz store
   jmp [rip + orig_write_msr_safe]
 
-# Write edx:esi to the slot at r11 and return 0. Kernel text is read-only, so CR0.WP is lifted around the one store; an
+# Make one value of edx:esi.
+store_halves:
+  mov esi, esi
+  shl rdx, 32
+  or rsi, rdx
+# Write rsi to the slot at r11 and return 0. Kernel text is read-only, so CR0.WP is lifted around the one store; an
 # unchanged value is not stored, because every change of CR0 costs an emulated processor its TLB.
 store:
-  mov eax, esi
-  shl rdx, 32
-  or rax, rdx
-  cmp rax, [r11]
+  cmp rsi, [r11]
   je 1f
   pushfq
   cli
@@ -145,7 +181,7 @@ store:
   mov rcx, r10
   btr rcx, 16
   mov cr0, rcx
-  mov [r11], rax
+  mov [r11], rsi
   mov cr0, r10
   popfq
 1:

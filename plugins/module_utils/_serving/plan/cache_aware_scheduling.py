@@ -5,7 +5,8 @@
 
 It moves threads that may run in several domains, and only where few threads of the process run. With NUMA balancing it
 leaves processes alone that use more memory than an L3 domain holds, as every model does. Without NUMA balancing, as on
-a tuned host, memory does not count. Source: invalid_llc_nr and exceed_llc_capacity in kernel/sched/fair.c of Linux 7.3.
+a tuned host, memory does not count. Source: invalid_llc_nr, exceed_llc_capacity and update_avg_scale in
+kernel/sched/fair.c of Linux 7.3, and its threads in the lab.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ def max_threads_drawn_together(host: Host) -> int:
         return 0
     threads_per_core = max(len(core) for core in top.cores)
     domain = max((len(domain.cpus) for domain in top.l3), default=0)
-    return max(0, (tolerance * domain * CAPACITY - 1) // (FULL * threads_per_core))
+    if not tolerance or not domain:
+        return 0
+    # The kernel compares an average of whole numbers, which stays below the number of threads by its divisor, less one.
+    divisor = min(max(domain // 4, 2), 8)
+    return (tolerance * domain * CAPACITY - 1) // (FULL * threads_per_core) + divisor - 1
 
 
 def l3_domains_of_cpus(top: Topology, cpus: Iterable[int]) -> list[int]:

@@ -24,15 +24,15 @@ def most(tree: hosts.Host) -> int:
     return cache_aware_scheduling.max_threads_drawn_together(Host(tree.fs))
 
 
-@pytest.mark.parametrize(("smt", "threads"), [(False, 3), (True, 3)])
-def test_threads_that_fill_a_domain_are_not_drawn(tmp_path: Path, smt: bool, threads: int) -> None:
+@pytest.mark.parametrize(("smt", "threads"), [(False, 4), (True, 4)])
+def test_more_threads_than_a_domain_has_cores_are_not_drawn(tmp_path: Path, smt: bool, threads: int) -> None:
     """Domains of four cores: the kernel counts a thread as all threads of its core."""
     tree = hosts.small(tmp_path, smt=smt)
     tree.put(CACHE_AWARE, 1)
     assert most(tree) == threads
 
 
-@pytest.mark.parametrize(("tolerance", "threads"), [(0, 0), (1, 3), (2, 6), (99, 316), (100, 16)])
+@pytest.mark.parametrize(("tolerance", "threads"), [(0, 0), (1, 4), (2, 7), (99, 317), (100, 16)])
 def test_the_tolerance_multiplies_a_domain(tmp_path: Path, tolerance: int, threads: int) -> None:
     tree = hosts.small(tmp_path)
     tree.put(CACHE_AWARE, 1)
@@ -41,7 +41,7 @@ def test_the_tolerance_multiplies_a_domain(tmp_path: Path, tolerance: int, threa
 
 
 @pytest.mark.parametrize(
-    ("enabled", "balancing", "threads"), [(0, 0, 0), (1, 0, 3), (1, 2, 3), (1, 1, 0), (None, 0, 0)]
+    ("enabled", "balancing", "threads"), [(0, 0, 0), (1, 0, 4), (1, 2, 4), (1, 1, 0), (None, 0, 0)]
 )
 def test_it_draws_models_only_without_numa_balancing(
     tmp_path: Path, enabled: int | None, balancing: int, threads: int
@@ -64,7 +64,7 @@ def test_what_nobody_may_read_draws_nothing(tmp_path: Path, monkeypatch: pytest.
             raise Refused(f"cannot read {path}: Operation not permitted", 1, path)
         return really(path)
 
-    assert cache_aware_scheduling.max_threads_drawn_together(host) == 3
+    assert cache_aware_scheduling.max_threads_drawn_together(host) == 4
     monkeypatch.setattr(tree.fs, "read_if_present", read_if_present)
     assert cache_aware_scheduling.max_threads_drawn_together(host) == 0
 
@@ -82,7 +82,7 @@ def test_the_plan_of_an_instance_tells_it_where_threads_are_not_pinned(tmp_path:
 
 @pytest.mark.parametrize(
     ("cpus", "threads", "told"),
-    [(range(16), 3, True), (range(16), 4, False), (range(16), 1, False), (range(4), 3, False)],
+    [(range(16), 3, True), (range(16), 5, False), (range(16), 1, False), (range(4), 3, False)],
 )
 def test_a_plan_tells_of_threads_that_lose_their_spread(tmp_path: Path, cpus: range, threads: int, told: bool) -> None:
     tree = hosts.small(tmp_path)

@@ -54,8 +54,8 @@ def test_threads_that_all_run_in_one_domain_are_wrong(tmp_path: Path) -> None:
         ([thread("8", 8), thread("9", 9)], "no computing thread may move between L3 domains"),
         ([thread("8-11", 8), thread("8-11", 9)], "no computing thread may move between L3 domains"),
         ([thread("0-15", 8), thread("0-15", 0)], "2 computing threads may move between L3 domains, and are spread"),
-        # As many as fill a domain are not drawn, so that it is chance where they ran.
-        ([*DRAWN, thread("0-15", 10)], "4 computing threads may move"),
+        # More than a domain has cores are not drawn, so that it is chance where they ran.
+        ([*DRAWN, thread("0-15", 10), thread("0-15", 10)], "5 computing threads may move"),
         ([thread("0-15", 8), thread("0-15", 9, process=200)], "2 computing threads may move"),
         ([thread("0-15", 8), thread("0-15", 9, busy=None)], "1 computing threads may move"),
     ],

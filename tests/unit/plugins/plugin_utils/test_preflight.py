@@ -101,7 +101,8 @@ def test_the_defaults_of_each_role_are_accepted(layer: str) -> None:
 def test_boot_parameters_wait_for_the_plan() -> None:
     assert "boot_parameters" not in ask("grub_params", epyc_grub_params_isolation="safe").options
     plan = {"plan": {"cpus": {"housekeeping": "0", "draft": "", "verify": "1-3", "idle": ""}}}
-    options = ask("grub_params", epyc_grub_params_isolation="safe", ansible_facts={"epyc": plan}).options
+    result = {"ansible_facts": {"epyc": plan}}
+    options = ask("grub_params", epyc_grub_params_isolation="safe", epyc_plan_result=result).options
     assert "nohz_full={verify}" in options["boot_parameters"]["parameters"]
 
 

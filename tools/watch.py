@@ -90,7 +90,8 @@ def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[s
     monitoring = {"epyc_monitoring_key_file": KEY_FILE, "epyc_monitoring_page_url": url, "epyc_monitoring_service": ""}
     first: dict[str, Any] = {"hosts": {next(iter(boxes)): {}}}
     every = {**gateway, "epyc_gateway_server_key": KEY, **monitoring}
-    return {"all": {"hosts": hosts, "vars": every, "children": {"epyc_gateway": first, "epyc_monitoring": first}}}
+    servers = {"hosts": hosts, "vars": every}
+    return {"epyc_servers": servers, "epyc_gateway": first, "epyc_monitoring": first}
 
 
 def run_setup_playbooks(boxes: dict[str, Container], hosts: Path) -> None:

@@ -14,7 +14,6 @@ the connection that Ansible has opened, because a login takes a guest as long as
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -23,6 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lab"), str(ROOT / ".collections")]
 
 from vepyc import Machine, Preparation, start_machine  # noqa: E402
 from vepyc.machine.run_directory import RunDirectory  # noqa: E402
+from vepyc.playbook_runs import write_inventory  # noqa: E402
 
 SHAPE = "small"
 SSH_CONFIG = """\
@@ -59,7 +59,7 @@ def boot(scenario: str, folder: Path) -> None:
     machine = start_machine(SHAPE, run_dir_of(scenario).path.name, prepared=prepared_for(scenario))
     folder.mkdir(exist_ok=True)
     hosts = {machine.name: {"ansible_port": machine.port}}
-    (folder / "hosts.json").write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}}}}))
+    write_inventory(folder, hosts, **{SHAPE: hosts})
     (folder / "ssh_config").write_text(SSH_CONFIG.format(port=machine.port, key=machine.ssh_key))
     variables = folder / "group_vars"
     variables.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ import pytest
 
 from vepyc import GuestError, VepycError
 from vepyc.container import Container, running_container
-from vepyc.playbook_runs import quick_ansible_variables, run_command
+from vepyc.playbook_runs import quick_ansible_variables, run_command, write_inventory
 from vepyc.quick_python.python_files import FORK_SERVER
 
 from .conftest import wait_while
@@ -91,8 +91,8 @@ def test_a_bound_folder_is_shared_both_ways(box: Container, shared: Path) -> Non
 
 
 def test_ansible_comes_in(box: Container, tmp_path: Path) -> None:
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory_variables()}}}))
-    command = [str(Path(sys.executable).with_name("ansible")), "all", "-i", str(tmp_path / "hosts.json")]
+    inventory = write_inventory(tmp_path, {"box": box.inventory_variables()})
+    command = [str(Path(sys.executable).with_name("ansible")), "all", "-i", str(inventory)]
     command += ["-m", "ansible.builtin.systemd_service", "-a", "name=dbus.service"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -101,8 +101,8 @@ def test_ansible_comes_in(box: Container, tmp_path: Path) -> None:
 
 def parent_of_modules(box: Container, folder: Path, *through: str) -> str:
     """The command line of the Python of which a module of a test is a child."""
-    (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory_variables(through)}}}))
-    words = ["all", "-i", str(folder / "hosts.json"), "-m", "shell", "-a", "tr '\\0' ' ' </proc/$PPID/cmdline"]
+    inventory = write_inventory(folder, {"box": box.inventory_variables(through)})
+    words = ["all", "-i", str(inventory), "-m", "shell", "-a", "tr '\\0' ' ' </proc/$PPID/cmdline"]
     done = run_command("ansible", *words, **quick_ansible_variables())
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.playbook_runs import run_playbook
+from vepyc.playbook_runs import run_playbook, write_inventory
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ PLAY = [{"hosts": "all", "gather_facts": False, "tasks": [{"name": "Ping", "ansi
 def test_archives_of_modules_are_kept_and_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
     here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"here": here}}}))
+    write_inventory(tmp_path, {"here": here})
     playbook = tmp_path / "ping.yml"
     playbook.write_text(json.dumps(PLAY))
     assert run_playbook(tmp_path, playbook)["Ping"]["ping"] == "pong"

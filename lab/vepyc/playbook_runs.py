@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,17 @@ def run_recorded_command(folder: Path, *command: str, timeout: float = 1800, **v
     record = Path(recording["RECORD_FILE"])
     lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     return PlaybookRun(done.returncode, done.stdout, lines)
+
+
+def write_inventory(folder: Path, servers: Mapping[str, Any], **groups: Mapping[str, Any]) -> Path:
+    """Write ``folder/hosts.json`` with the servers that the collection tunes, and with more groups; return its path.
+
+    The servers and each group map names of hosts to their variables.
+    """
+    path = folder / "hosts.json"
+    members = {"epyc_servers": servers, **groups}
+    path.write_text(json.dumps({group: {"hosts": dict(hosts)} for group, hosts in members.items()}))
+    return path
 
 
 def run_playbook(

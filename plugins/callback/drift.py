@@ -88,9 +88,11 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from ansible import constants, context
+from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 from ansible.utils import color
+from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
@@ -304,7 +306,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             collector: fleet_report.ResultCollector,
         ) -> tuple[fleet_report.Document, str, dict[str, str]]:
             document = collector.build_document(
-                generated=generated, previous=previous, inventory=inventory, check=check
+                generated=generated,
+                previous=previous,
+                inventory=inventory,
+                hosts_pattern=_command_line_hosts_pattern(),
+                check=check,
             )
             page = terminal_page.render_terminal_page(document, colour=bool(color.ANSIBLE_COLOR))
             return document, page, {path: render(document) for path, render in paths.items()}
@@ -322,6 +328,11 @@ def _command_line_inventories() -> list[str]:
         return []
     folder = f"{os.getcwd()}{os.sep}"
     return [name[len(folder) :] if name.startswith(folder) else name for name in names]
+
+
+def _command_line_hosts_pattern() -> str:
+    """Return the extra variable epyc_hosts, which names the hosts of playbooks; "" without it."""
+    return str(load_extra_vars(DataLoader()).get("epyc_hosts", ""))
 
 
 def _command_line_without_check(inventory: list[str]) -> fleet_report.RunWithoutCheck:

@@ -40,9 +40,9 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Count the users of all hosts
+- name: Count the users of all servers
   ansible.builtin.debug:
-    msg: "{{ (lookup('sovereign.epyc.capacity_facts', *groups.all, folder='.capacity')
+    msg: "{{ (lookup('sovereign.epyc.capacity_facts', *groups.epyc_servers, folder='.capacity')
               | sovereign.epyc.fleet_capacity(rate=20)).text }}"
 """
 

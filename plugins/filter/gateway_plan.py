@@ -48,7 +48,7 @@ EXAMPLES = r"""
 - name: Show which hosts serve which model
   ansible.builtin.debug:
     msg: >-
-      {{ groups.all | map('extract', hostvars) | list
+      {{ groups.epyc_servers | map('extract', hostvars) | list
          | sovereign.epyc.gateway_plan(inventory_hostname, settings) }}
   vars:
     settings:

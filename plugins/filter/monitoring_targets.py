@@ -42,7 +42,7 @@ EXAMPLES = r"""
 - name: Show the targets
   ansible.builtin.debug:
     msg: >-
-      {{ groups.all | map('extract', hostvars) | list
+      {{ groups.epyc_servers | map('extract', hostvars) | list
          | sovereign.epyc.monitoring_targets('prometheus-01', groups.epyc_gateway | default([])) }}
 """
 

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ._errors import TuningError
@@ -16,8 +19,26 @@ from ._notation.option_values import refuse_impossible_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
+
+OLDEST_PYTHON = (3, 9)
+
+
+def refuse_old_python(version: Sequence[Any]) -> None:
+    """End the module with a message if this version of Python is too old for the library."""
+    if tuple(version[:2]) < OLDEST_PYTHON:
+        oldest, found = (".".join(map(str, numbers[:2])) for numbers in (OLDEST_PYTHON, version))
+        message = (
+            f"This host runs modules in Python {found}, and they need {oldest} or later. Nothing was changed. Install "
+            "a newer Python, and name it in ansible_python_interpreter."
+        )
+        sys.stdout.write(json.dumps({"failed": True, "msg": message}))
+        sys.exit(1)
+
+
+# Before the module imports more of the library, which an older Python cannot read. Ansible-core 2.19 allows Python 3.8.
+refuse_old_python(sys.version_info)
 
 
 def run_changing_module(

@@ -17,8 +17,8 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue, _tuned_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names.known_variables import read_argument_specs
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import require_tables
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import read_argument_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

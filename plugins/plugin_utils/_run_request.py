@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import similar_or_known_words_message
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names.known_variables import (
+    unknown_variable_messages,
+)
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import describe_yaml_kind
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import unknown_variable_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

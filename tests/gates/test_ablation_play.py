@@ -62,7 +62,7 @@ class Controller:
         self.folder = folder
         self.log = folder / "told.jsonl"
         hosts = {name: {**HERE, "told": str(self.log)} for name in ("goes", "breaks", "void")}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+        (folder / "hosts.json").write_text(json.dumps({"epyc_servers": {"hosts": hosts}}))
         collection = folder / "ansible_collections/sovereign/epyc"
         (collection / "plugins/action").mkdir(parents=True)
         for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*")]:

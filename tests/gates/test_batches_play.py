@@ -30,7 +30,9 @@ class ActionModule(ActionBase):
 #: No host takes a connection: a playbook that refuses too little changes nothing.
 NOWHERE = {"ansible_host": "127.0.0.1", "ansible_port": 1}
 INVENTORY = {
-    "all": {"vars": NOWHERE, "hosts": {"one": {}, "two": {}}, "children": {"epyc_gateway": {"hosts": {"two": {}}}}}
+    "all": {"vars": NOWHERE},
+    "epyc_servers": {"hosts": {"one": {}, "two": {}}},
+    "epyc_gateway": {"hosts": {"two": {}}},
 }
 #: Looks whose ``changed`` a later task reads, as what would change.
 READ_LATER = {

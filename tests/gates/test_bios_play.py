@@ -78,7 +78,9 @@ def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     hosts[LOCKED]["epyc_bios_password"] = secrets.token_urlsafe(15)
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
     access = {"epyc_bios_username": Bmc.user, "epyc_bios_ca_path": str(next(iter(fleet.values())).ca)}
-    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": {**here, **access, **WISH}}}))
+    (folder / "hosts.yml").write_text(
+        yaml.safe_dump({"epyc_servers": {"hosts": hosts, "vars": {**here, **access, **WISH}}})
+    )
     for name, tasks in (("settings", "ask_bmc"), ("prove", "prove")):
         include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.epyc_bios", "tasks_from": tasks}}
         task = {"name": "Go", **include}
@@ -107,7 +109,7 @@ def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[se
         (controller / "host_vars").mkdir(exist_ok=True)
         (controller / f"host_vars/{name}.json").write_text(json.dumps(values))
     done = ansible_playbook(controller, "-vvv", str(controller / f"{tasks}.yml"), *arguments)
-    hosts = yaml.safe_load((controller / "hosts.yml").read_text())["all"]["hosts"]
+    hosts = yaml.safe_load((controller / "hosts.yml").read_text())["epyc_servers"]["hosts"]
     assert [name for name, told in hosts.items() if told["epyc_bios_password"] in done.stdout] == []
     recap = re.findall(r"^(node\d\d) .*failed=(\d+)", done.stdout, re.MULTILINE)
     assert {name for name, dummy in recap} == set(fleet)

@@ -82,7 +82,7 @@ def test_a_host_without_facts_is_read_once(count: Callable[..., str], tmp_path: 
     """This machine is read; then its facts are kept, and count without it."""
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
     inventory = tmp_path / "hosts.json"
-    inventory.write_text(json.dumps({"all": {"hosts": {"here": here}}}))
+    inventory.write_text(json.dumps({"epyc_servers": {"hosts": {"here": here}}}))
     assert "1 host serves" in count(inventory=str(inventory))
     kept = tmp_path / ".capacity/here.json"
     before = kept.read_text()

@@ -65,7 +65,7 @@ def test_each_change_is_one_line_and_the_intent_of_the_layers_is_not_repeated(tm
     book, inventory, record = tmp_path / "book.yml", tmp_path / "hosts.json", tmp_path / "record.jsonl"
     book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": TASKS}]))
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    inventory.write_text(json.dumps({"all": {"hosts": {"one": local}}}))
+    inventory.write_text(json.dumps({"epyc_servers": {"hosts": {"one": local}}}))
     before = sorted(tree.root.rglob("*"))
     variables: dict[str, Any] = {
         **VARIABLES,

@@ -26,7 +26,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.op
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names import known_variables
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
@@ -54,7 +54,10 @@ def test_hosts_are_rebooted_in_the_order_of_the_inventory() -> None:
     inventory.add_group("epyc_reboot_now")
     for late in ("third", "canary"):
         inventory.add_host(late, group="epyc_reboot_now")
-    pattern = loader.load_from_file(str(ROOT / "playbooks/reboot.yml"))[1]["hosts"]
+    hosts = loader.load_from_file(str(ROOT / "playbooks/reboot.yml"))[1]["hosts"]
+    added = re.fullmatch(r"\{\{ query\('sovereign.epyc.require_hosts'\) \+ (\[.+\]) \}\}", hosts)
+    assert added, hosts
+    pattern = ["all", *yaml.safe_load(added[1])]
     assert [host.name for host in inventory.get_hosts(pattern)] == ["canary", "third"]
 
 
@@ -156,7 +159,9 @@ def run_refused_check(
 ) -> str:
     """Return what a check of site.yml says that refuses each of these hosts, which are this machine."""
     inventory = folder / "hosts.json"
-    inventory.write_text(json.dumps({"all": {"hosts": {name: {**LOCAL, **one} for name, one in hosts.items()}}}))
+    inventory.write_text(
+        json.dumps({"epyc_servers": {"hosts": {name: {**LOCAL, **one} for name, one in hosts.items()}}})
+    )
     with pytest.raises(pytest.fail.Exception) as caught:
         run("ansible-playbook", "-i", str(inventory), "playbooks/site.yml", "--check", *arguments)
     said = str(caught.value)
@@ -195,7 +200,7 @@ def test_all_refusals_of_a_host_are_one_message(run: Callable[..., str], tmp_pat
 
 def test_the_variables_of_playbooks_are_on_a_page() -> None:
     """A user finds each variable of a playbook or role on a page or in the argument specs of the role."""
-    read = {name for name in _known_variables.list_collection_variables() if not name.endswith("_result")}
+    read = {name for name in known_variables.list_collection_variables() if not name.endswith("_result")}
     pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md"), *ROOT.glob("roles/*/meta/main.yml")]
     listed = {name for page in pages for name in re.findall(r"\bepyc_\w+", page.read_text(encoding="utf-8"))}
     others = {path.stem for folder in ("plugins/modules", "roles") for path in (ROOT / folder).iterdir()}
@@ -208,4 +213,4 @@ def test_the_inventories_of_the_clone_have_no_unknown_variable() -> None:
     files = [yaml.safe_load(path.read_text()) for path in (ROOT / "inventories").rglob("*.yml")]
     names = {name for file in files if isinstance(file, dict) for name in file}
     assert len(names) > 10
-    assert _known_variables.unknown_variable_messages(names) == []
+    assert known_variables.unknown_variable_messages(names) == []

@@ -28,7 +28,7 @@ class Controller:
         self.inventory = folder / "inventory"
         self.file = self.inventory / "host_vars/here.yml"
         self.file.parent.mkdir(parents=True)
-        hosts = {"all": {"hosts": {"here": HERE, "again": HERE}}}
+        hosts = {"epyc_servers": {"hosts": {"here": HERE, "again": HERE}}}
         (self.inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
         self.model = folder / "model.gguf"
         self.model.write_bytes(ggufs.WHOLE)

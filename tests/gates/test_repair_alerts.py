@@ -28,7 +28,7 @@ from vepyc import playbook_runs
 from .conftest import ROOT
 
 INVENTORY = {
-    "all": {
+    "epyc_servers": {
         "vars": {"ansible_host": "127.0.0.1", "ansible_port": 1},
         "children": {
             "epyc9754": {"hosts": {"epyc-01": {}, "epyc-02": {}}},

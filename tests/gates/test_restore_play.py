@@ -74,7 +74,7 @@ class Controller:
         self.folder = folder
         self.log = folder / "told.jsonl"
         hosts = {name: {**NOWHERE, **own, "told": str(self.log)} for name, own in HOSTS.items()}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+        (folder / "hosts.json").write_text(json.dumps({"epyc_servers": {"hosts": hosts}}))
         collection = folder / "ansible_collections/sovereign/epyc"
         (collection / "plugins/action").mkdir(parents=True)
         for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*"), *ROOT.glob("roles/*")]:

@@ -46,6 +46,7 @@ KNOWN = {
     "plugins/callback/plan.py": {"path", "summary"},
     "plugins/action/model_file.py": {"file"},
     "plugins/lookup/require_hosts.py": {"refusal"},
+    "plugins/plugin_utils/_inventory_names/groups.py": {"variable"},
     "plugins/plugin_utils/_background.py": {"host", "line", "now", "begun"},
 }
 

@@ -112,7 +112,7 @@ class Controller:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         children = {name: {"hosts": dict.fromkeys(hosts)} for name, hosts in GROUPS.items()}
-        (self.inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": HOSTS, "children": children}}))
+        (self.inventory / "hosts.yml").write_text(yaml.safe_dump({"epyc_servers": {"hosts": HOSTS}, **children}))
         collection = folder / "ansible_collections/sovereign/epyc"
         actions = collection / "plugins/action"
         actions.mkdir(parents=True)
@@ -276,5 +276,5 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(
 
 def test_beside_a_list_of_hosts_it_writes_nothing(controller: Controller) -> None:
     extra = json.dumps(host_variables(instance("chat", CHAT)))
-    played = controller.play("sovereign.epyc.tune", "-e", extra, inventory="plain,")
+    played = controller.play("sovereign.epyc.tune", "-e", extra, "-e", "epyc_hosts=all", inventory="plain,")
     assert "The inventory is a list of hosts" in failed_assertions(played)["plain"]

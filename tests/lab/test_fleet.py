@@ -18,7 +18,7 @@ import socket
 import pytest
 
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.playbook_runs import run_recorded_command
+from vepyc.playbook_runs import run_recorded_command, write_inventory
 
 pytestmark = pytest.mark.slow
 
@@ -62,8 +62,7 @@ class Fleet:
             "epyc9354": {"two": {"ansible_port": self.two.machine.port, **ASKED}},
             "epyc9654": {"gone": {"ansible_port": nobody}},
         }
-        children = {group: {"hosts": members} for group, members in hosts.items()}
-        (self.folder / "hosts.json").write_text(json.dumps({"all": {"children": children}}))
+        write_inventory(self.folder, {name: {} for members in hosts.values() for name in members}, **hosts)
         self.wrong_before = self.wrong.untouched()
         self.first = self.play("playbooks/site.yml")
 

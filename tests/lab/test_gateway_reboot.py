@@ -28,7 +28,7 @@ from vepyc.container import Container, running_container
 from vepyc.images import debian_packages
 from vepyc.llama.delivery import write_guest_file
 from vepyc.llama.llama_cpp import GUEST, ensure_llama
-from vepyc.playbook_runs import run_playbook
+from vepyc.playbook_runs import run_playbook, write_inventory
 
 from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
 from . import small_instance
@@ -120,8 +120,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
             guests[name] = guest
             hosts[name] = {"ansible_port": guest.machine.port, "epyc_gateway_member_address": address}
             hosts[name]["epyc_llama_instances"] = [{**INSTANCE, "slots": 1}]
-        children = {"epyc_gateway": {"hosts": {box.name: box.inventory_variables()}}, "small": {"hosts": hosts}}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"children": children}}))
+        write_inventory(folder, hosts, epyc_gateway={box.name: box.inventory_variables()}, small=hosts)
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
         yield box, guests, folder
 

@@ -12,6 +12,7 @@ import pytest
 
 from vepyc.container import running_container
 from vepyc.machine.recording import record_guest, show_recording
+from vepyc.playbook_runs import write_inventory
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +36,8 @@ def test_the_answer_is_the_same(tuned_guest, tmp_path):
     small.module("epyc_last_run", inputs="these", remember=True)
     record_guest(small.machine, tmp_path / "recording")
     with running_container("recording", {tmp_path / "recording": "/recording"}) as box:
-        hosts = {"all": {"children": {"small": {"hosts": {"box": {**show_recording(box), "ansible_become": False}}}}}}
-        (small.folder / "hosts.json").write_text(json.dumps(hosts))
+        hosts = {"box": {**show_recording(box), "ansible_become": False}}
+        write_inventory(small.folder, hosts, small=hosts)
         here = small.play("playbooks/drift.yml", *ASKED)[TASK]
         assert (here["coverage"], here["findings"]) == (there["coverage"], [])
         # What the firmware shows is a part of this, which a drift check does not read.

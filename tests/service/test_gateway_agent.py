@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from vepyc.playbook_runs import PlaybookRun, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook, write_inventory
 
 from ..fixtures.gateways import (
     MEMBERS,
@@ -83,10 +83,9 @@ class Host(Gateway):
             "h1": {**MEMBERS["h1"], "epyc_base_agent_bind": AGENT},
             "h2": {**MEMBERS["h2"], "epyc_base_agent_bind": "*:8407"},
         }
-        inventory = {"all": {"hosts": hosts, "children": {"epyc_gateway": {"hosts": {self.box.name: {}}}}}}
+        write_inventory(self.folder, hosts, epyc_gateway={self.box.name: {}})
         asked = {**VARIABLES, "epyc_gateway_agent_interval": "500ms", "with_gateway": gateway}
-        for name, text in (("hosts.json", inventory), ("asked.json", asked)):
-            (self.folder / name).write_text(json.dumps(text))
+        (self.folder / "asked.json").write_text(json.dumps(asked))
         (self.folder / "play.yml").write_text(PLAYBOOK)
         variables = ("--extra-vars", f"@{self.folder}/asked.json")
         return run_playbook(self.folder, self.folder / "play.yml", *variables, *arguments)

@@ -21,7 +21,7 @@ import pytest
 
 from vepyc.container import Container, running_container
 from vepyc.images import debian_packages
-from vepyc.playbook_runs import PlaybookRun, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook, write_inventory
 
 from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
 
@@ -69,8 +69,7 @@ class Pair:
             }
             for address in own
         }
-        inventory = {"all": {"hosts": members, "children": {"epyc_gateway": {"hosts": gateways}}}}
-        (folder / "hosts.json").write_text(json.dumps(inventory))
+        write_inventory(folder, members, epyc_gateway=gateways)
 
     def play(self, *arguments: str, **changed: Any) -> PlaybookRun:
         (self.folder / "asked.json").write_text(json.dumps({**ASKED, **changed}))

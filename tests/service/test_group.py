@@ -17,7 +17,7 @@ import pytest
 
 from vepyc.container import Container, running_container
 from vepyc.llama import llama_cpp
-from vepyc.playbook_runs import PlaybookRun, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook, write_inventory
 
 from ..fixtures.containers import BUILD, MODELS, SEND_REQUEST, wait_until
 
@@ -59,9 +59,7 @@ class Two:
             }
             for name, box in self.boxes.items()
         }
-        (self.folder / "hosts.json").write_text(
-            json.dumps({"all": {"children": {"epyc_llama_group": {"hosts": hosts}}}})
-        )
+        write_inventory(self.folder, hosts, epyc_llama_group=hosts)
         return run_playbook(self.folder, "playbooks/group.yml", *arguments)
 
     def run(self, name: str, command: str, check: bool = True, text: str = "") -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from vepyc.container import Container, running_container
-from vepyc.playbook_runs import clean_environment, run_playbook
+from vepyc.playbook_runs import clean_environment, run_playbook, write_inventory
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ class Host:
         self.folder = folder
         self.sources = sources
         self.environment: dict[str, str] = {}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: box.inventory_variables()}}}))
+        write_inventory(folder, {box.name: box.inventory_variables()})
 
     def options(self, archive: str, **more: Any) -> dict[str, Any]:
         checksum = hashlib.sha256((self.sources / archive).read_bytes()).hexdigest()

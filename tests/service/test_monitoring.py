@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page impor
 from vepyc.container import running_container
 from vepyc.images import debian_packages
 from vepyc.llama import llama_cpp
-from vepyc.playbook_runs import PlaybookRun, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook, write_inventory
 
 from ..fixtures.containers import BUILD, MODELS, ServiceHost
 
@@ -105,8 +105,8 @@ class Watched(ServiceHost):
             "epyc_llama_instances": self.with_test_model(CHAT),
             "epyc_monitoring_service": "",
         }
-        groups = {name: {"hosts": {self.box.name: {}}} for name in ("epyc_monitoring", "epyc_gateway")}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {self.box.name: mine}, "children": groups}}))
+        name = self.box.name
+        write_inventory(folder, {name: mine}, epyc_monitoring={name: {}}, epyc_gateway={name: {}})
         return run_playbook(folder, "playbooks/monitoring.yml", *arguments)
 
     def get(self, path: str, **words: str) -> Any:

@@ -34,8 +34,10 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "docs/quickstart.md").read_text().partition("## On one server, to the first token\n")[2]
-VARIABLES, COMMANDS = (re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[0] for language in ("yaml", "bash"))
-ASKED: dict[str, Any] = yaml.safe_load(VARIABLES)
+INVENTORY, COMMANDS = (re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[0] for language in ("yaml", "bash"))
+#: The group of servers in the inventory of the page, with one host, and its variables.
+SERVERS: dict[str, Any] = yaml.safe_load(INVENTORY)["epyc_servers"]
+ASKED: dict[str, Any] = SERVERS["vars"]
 LAYERS = ["base", "llama"]
 #: Where the model is that the hub in the container serves.
 SERVED = "/srv/hub/model.gguf"
@@ -126,7 +128,7 @@ def requests_of_hub(box: Container) -> list[str]:
 
 
 class Controller:
-    """Runs the commands of the page in a folder with mine.yml, from the clone or from the installed archive."""
+    """Runs the commands of the page in a folder with its mine.yml, from the clone or from the installed archive."""
 
     def __init__(self, box: Container, folder: Path, archive: bool) -> None:
         self.box = box
@@ -137,7 +139,7 @@ class Controller:
         replaced = {"epyc_llama_source_archive": source["archive"], "epyc_llama_source_checksum": source["checksum"]}
         instances = [{**instance, "prompt_cache": "0MiB"} for instance in ASKED["epyc_llama_instances"]]
         self.variables = {**ASKED, **replaced, "epyc_llama_instances": instances}
-        (folder / "mine.yml").write_text(yaml.safe_dump(self.variables))
+        self.write_inventory(self.variables)
         added = {**box.inventory_variables(), "epyc_steps": LAYERS, "epyc_llama_cmake_options": source["cmake_options"]}
         (folder / "added.json").write_text(json.dumps(added))
 
@@ -150,9 +152,13 @@ class Controller:
             done = run_command("ansible-galaxy", "collection", *words, cwd=self.folder)
             assert done.returncode == 0, done.stdout
 
+    def write_inventory(self, variables: dict[str, Any]) -> None:
+        """Write mine.yml, the inventory of the page, with these variables."""
+        (self.folder / "mine.yml").write_text(yaml.safe_dump({"epyc_servers": {**SERVERS, "vars": variables}}))
+
     def run_command(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run a command of the page; mine.yml is named by its path, because a clone runs from its own folder."""
-        words = [word.replace("@mine.yml", f"@{self.folder}/mine.yml") for word in words]
+        words = [f"{self.folder}/mine.yml" if word == "mine.yml" else word for word in words]
         if self.archive:
             words = [re.sub(r"^playbooks/(\w+)\.yml$", r"sovereign.epyc.\1", word) for word in words]
         added = ("-e", f"@{self.folder}/added.json")
@@ -214,7 +220,7 @@ def test_what_cannot_be_had_is_refused_before_the_first_change(served: tuple[Con
         "epyc_llama_install": "package",
         "epyc_llama_models": [*ASKED["epyc_llama_models"], other],
     }
-    (tmp_path / "mine.yml").write_text(yaml.safe_dump(asked))
+    controller.write_inventory(asked)
     box.run(OTHER_SOURCES)
     state = "find /etc /srv /var/lib -xdev -newer /run/marker -not -path '/var/lib/apt/*' -type f"
     box.run("touch /run/marker")

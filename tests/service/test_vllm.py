@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from vepyc.container import Container
-from vepyc.playbook_runs import PlaybookRun, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook, write_inventory
 
 from ..fixtures.vllm_containers import run_vllm_container
 
@@ -82,8 +82,7 @@ def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
             **GATEWAY,
             **asked,
         }
-        children = {"epyc_gateway": {"hosts": {box.name: {}}}}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: host}, "children": children}}))
+        write_inventory(folder, {box.name: host}, epyc_gateway={box.name: {}})
         return run_playbook(folder, f"playbooks/{playbook}.yml", *arguments)
 
     return played

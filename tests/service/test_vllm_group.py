@@ -10,7 +10,6 @@ test_vllm.py says.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 
 from vepyc.container import Container
-from vepyc.playbook_runs import PlaybookRun, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook, write_inventory
 
 from ..fixtures.containers import SEND_REQUEST, wait_until
 from ..fixtures.vllm_containers import run_vllm_container
@@ -49,9 +48,7 @@ class Two:
             name: {"epyc_group_address": ADDRESSES[name], **same, **box.inventory_variables(), **own[name]}
             for name, box in self.boxes.items()
         }
-        (self.folder / "hosts.json").write_text(
-            json.dumps({"all": {"children": {"epyc_llama_group": {"hosts": hosts}}}})
-        )
+        write_inventory(self.folder, hosts, epyc_llama_group=hosts)
         return run_playbook(self.folder, "playbooks/group.yml", *arguments)
 
     def run(self, name: str, command: str, check: bool = True) -> str:

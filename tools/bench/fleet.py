@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,7 @@ from vepyc import VepycError, start_machine
 from vepyc.container import running_container
 from vepyc.figures import Bar, Figures
 from vepyc.machine.recording import record_guest, show_recording
-from vepyc.playbook_runs import clean_environment
+from vepyc.playbook_runs import clean_environment, write_inventory
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPE = "epyc9754"
@@ -67,12 +66,10 @@ def record_kernel_files_of_tuned_host(folder: Path) -> None:
     machine = start_machine(SHAPE, name="bench-fleet")
     try:
         with tempfile.TemporaryDirectory() as place:
-            hosts = {
-                "all": {"children": {SHAPE: {"hosts": {machine.name: {"ansible_port": machine.port, **VARIABLES}}}}}
-            }
-            Path(place, "hosts.json").write_text(json.dumps(hosts))
+            hosts = {machine.name: {"ansible_port": machine.port, **VARIABLES}}
+            inventory = write_inventory(Path(place), hosts, **{SHAPE: hosts})
             Path(place, "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
-            measure_cost_of_ansible_command(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
+            measure_cost_of_ansible_command(["ansible-playbook", "playbooks/site.yml"], inventory, 0)
         record_guest(machine, folder)
     finally:
         machine.discard()
@@ -100,9 +97,8 @@ def running_fleet_of_containers(recording: Path, count: int, place: Path) -> Ite
             box = stack.enter_context(running_container(f"fleet-{number:02d}", {recording: "/recording"}))
             box.remove_speedups()
             hosts[f"fleet-{number:02d}"] = {**show_recording(box), **VARIABLES, "ansible_become": False}
-        groups = {f"of{size}": {"hosts": dict.fromkeys(list(hosts)[:size])} for size in SIZES}
-        inventory = place / "hosts.json"
-        inventory.write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}, **groups}}}))
+        groups = {f"of{size}": dict.fromkeys(list(hosts)[:size]) for size in SIZES}
+        inventory = write_inventory(place, hosts, **{SHAPE: hosts}, **groups)
         (place / "group_vars").mkdir()
         (place / f"group_vars/{SHAPE}.yml").symlink_to(ROOT / f"inventories/lab/group_vars/{SHAPE}.yml")
         yield inventory

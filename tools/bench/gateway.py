@@ -37,7 +37,7 @@ from vepyc.container import Container, running_container
 from vepyc.figures import Bar, Figures
 from vepyc.images import debian_packages
 from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
-from vepyc.playbook_runs import clean_environment, quick_ansible_variables
+from vepyc.playbook_runs import clean_environment, quick_ansible_variables, write_inventory
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS, BUILD, MODELS, PACKAGES = "/srv/clients.py", "/opt/built", "/srv/models", "/srv/packages"
@@ -77,15 +77,13 @@ class Fleet:
     def __init__(self, box: Container, folder: Path, model: str) -> None:
         self.box = box
         self.model = model
-        self.inventory = folder / "hosts.json"
         instance = {"name": "a", "model": model, "port": PORT, "slots": SLOTS}
         members = {
             name: {"epyc_llama_instances": [{**instance, "alias": alias, "host": address}]}
             for alias, hosts in (("chat", HOSTS), ("many", MANY))
             for name, address in hosts.items()
         }
-        children = {"epyc_gateway": {"hosts": {box.name: box.inventory_variables()}}}
-        self.inventory.write_text(json.dumps({"all": {"hosts": members, "children": children}}))
+        self.inventory = write_inventory(folder, members, epyc_gateway={box.name: box.inventory_variables()})
         box.run(f"dpkg --install {PACKAGES}/*.deb")
         for address in SERVERS.values():
             box.run(f"ip address add {address}/32 dev lo")

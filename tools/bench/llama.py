@@ -47,7 +47,7 @@ from vepyc.llama.llama_cpp import (
     ensure_llama,
     ensure_wide_model,
 )
-from vepyc.playbook_runs import clean_environment, quick_ansible_variables
+from vepyc.playbook_runs import clean_environment, quick_ansible_variables, write_inventory
 from vepyc.playbook_runs import run_playbook as run_playbook_for_results
 
 #: What this program measures: speed over a plain server, the wait for a token after a restart, failed requests and
@@ -126,11 +126,10 @@ def main() -> int:
             ) as box,
             tempfile.TemporaryDirectory() as place,
         ):
-            hosts = Path(place, "hosts.json")
             model_path = f"{MODELS}/{model.name}"
             instance = {**INSTANCE, "model": model_path}
             variables = {**box.inventory_variables(), **VARIABLES, "epyc_llama_instances": [instance]}
-            hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
+            hosts = write_inventory(Path(place), {box.name: variables})
 
             def serve(*others: dict[str, Any]) -> None:
                 run_playbook(hosts, "site", epyc_llama_instances=others)

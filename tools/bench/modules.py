@@ -32,7 +32,7 @@ from tools.bench.measurement import run_measurement
 from vepyc import Machine, VepycError, start_machine
 from vepyc.figures import Bar, Figures
 from vepyc.images import debian_packages
-from vepyc.playbook_runs import run_command
+from vepyc.playbook_runs import run_command, write_inventory
 
 ROOT = Path(__file__).resolve().parents[2]
 PING = "ansible.builtin.ping"
@@ -270,9 +270,8 @@ class Site:
     """The playbook site.yml on a machine."""
 
     def __init__(self, machine: Machine, folder: Path) -> None:
-        self.inventory = folder / "hosts.json"
-        hosts = {machine.shape: {"hosts": {machine.name: {"ansible_port": machine.port}}}}
-        self.inventory.write_text(json.dumps({"all": {"children": hosts}}))
+        hosts = {machine.name: {"ansible_port": machine.port}}
+        self.inventory = write_inventory(folder, hosts, **{machine.shape: hosts})
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
 
     def measure_seconds(self, *options: str, pattern: str) -> float:

@@ -89,7 +89,7 @@ def check_block(block: Block) -> tuple[str, str]:
         for task in list_tasks(plays):
             check_module_options_of_task(task)
         return "playbook", yaml.safe_dump(plays, sort_keys=False)
-    if "all" in data:
+    if {"all", "epyc_servers"} & data.keys():
         return "inventory", block.text
     if "images" in data:
         check_execution_environment(data)

@@ -23,7 +23,7 @@ from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_role_v
 PLAIN = {"cat", "cd", "cp", "curl", "export", "pip", "sha256sum", "systemctl"}
 #: The inventory that the documents tell the reader to make, and the example inventory that it is a copy of.
 COPY = ("inventories/mine", "inventories/example")
-#: The name of files of variables that the documents tell the reader to write.
+#: The name of inventories and files of variables that the documents tell the reader to write.
 MINE = "mine.yml"
 #: The folder of the clone on a host that tunes itself.
 CLONE = "/srv/sovereign-epyc/"
@@ -98,7 +98,11 @@ def check_ansible_playbook(arguments: Sequence[str], program: str = "ansible-pla
             raise WrongExample(f"site.yml has no layer {', '.join(sorted(unknown))}")
     for inventory in options.inventory or []:
         # An inventory with a comma is a list of hosts and no file.
-        if "," not in inventory and not (ROOT / inventory.removeprefix(CLONE).replace(*COPY)).exists():
+        if (
+            "," not in inventory
+            and Path(inventory).name != MINE
+            and not (ROOT / inventory.removeprefix(CLONE).replace(*COPY)).exists()
+        ):
             raise WrongExample(f"there is no inventory {inventory}")
     for text in options.extra_vars:
         if text.startswith("@"):

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names import known_variables
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = "ansible_collections.sovereign.epyc.plugins"
@@ -88,7 +88,7 @@ def arguments_of_ansible_module(name: str) -> dict[str, Any]:
 @cache
 def list_variable_specs() -> dict[str, dict[str, Any]]:
     """Return the specification of every variable of roles and playbooks; any value fits a variable of a playbook."""
-    known: dict[str, dict[str, Any]] = dict.fromkeys(_known_variables.list_collection_variables(), RAW)
+    known: dict[str, dict[str, Any]] = dict.fromkeys(known_variables.list_collection_variables(), RAW)
     for path in ROOT.glob("roles/*/meta/main.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             known.update(entry["options"])

@@ -40,8 +40,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._setup import (
     prerequisites,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import host_metrics, memory_item
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._capacity.host_facts import FACTS_SHAPE
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names import known_variables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics
 
 Interface = dict[str, dict[str, list[str]]]
@@ -165,7 +165,7 @@ def _list_playbook_variables(of_roles: set[str]) -> Names:
     pages = [path for path in (ROOT / "docs").glob("*.md") if path.name != "interface.md"]
     described = {name for page in pages for name in re.findall(r"\bepyc_\w+", page.read_text(encoding="utf-8"))}
     files = {path.stem for folder in ("plugins/modules", "roles") for path in (ROOT / folder).iterdir()}
-    for name in (_known_variables.list_collection_variables() & described) - of_roles - files:
+    for name in (known_variables.list_collection_variables() & described) - of_roles - files:
         yield name, []
 
 

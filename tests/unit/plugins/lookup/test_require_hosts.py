@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible.utils.context_objects import CLIArgs
 
 from ansible_collections.sovereign.epyc.plugins.lookup import require_hosts
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names.groups import SERVERS
 
 GROUPS = {"all": ["one", "two", "edge"], "ungrouped": ["one"], "rack": ["two"], "gateway": ["edge"], "later": []}
 
@@ -27,7 +30,8 @@ def run_lookup(
 ) -> str:
     """Return the refusal of a play of this pattern, an empty text where its hosts are returned.
 
-    ``options`` are those of the command line, ``more`` are variables.
+    An empty ``pattern`` stands for none, as in the playbooks of the collection. ``options`` are those of the command
+    line, ``more`` are variables.
     """
     monkeypatch.setattr(require_hosts.context, "CLIARGS", CLIArgs(options or {}))
     variables: dict[str, Any] = {
@@ -37,11 +41,11 @@ def run_lookup(
         "groups": GROUPS,
         **more,
     }
-    plugin = require_hosts.LookupModule()
+    plugin = require_hosts.LookupModule(templar=Templar(loader=DataLoader(), variables=variables))
     monkeypatch.setattr(plugin, "set_options", lambda **dummy: None)
     monkeypatch.setattr(plugin, "get_option", {"tags": list(tags)}.get)
     try:
-        assert plugin.run([pattern], variables) == [pattern]
+        assert plugin.run([pattern] if pattern else [], variables) == [more.get("epyc_hosts", pattern or SERVERS)]
     except AnsibleError as error:
         return str(error)
     return ""
@@ -87,6 +91,46 @@ def test_a_group_without_hosts_is_named(monkeypatch: pytest.MonkeyPatch) -> None
             f"No host was reached: of 3 in the inventory one,two,edge, none matches '{pattern}'. Put a host there, or "
             "say with -i which inventory to read. Nothing was changed."
         )
+
+
+def test_the_hosts_of_playbooks_are_those_of_their_group_or_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = {**GROUPS, "epyc_servers": ["two"]}
+    assert run_lookup(monkeypatch, "", groups=ours) == ""
+    for pattern in ("rack", "all:!gateway", "two,edge"):
+        assert run_lookup(monkeypatch, "", epyc_hosts=pattern) == "", "the group is not needed"
+
+
+@pytest.mark.parametrize("groups", [GROUPS, {**GROUPS, "epyc_servers": []}])
+def test_an_inventory_without_the_group_of_servers_is_told_what_to_write(
+    monkeypatch: pytest.MonkeyPatch, groups: dict[str, list[str]]
+) -> None:
+    for limit in (None, "rack"):
+        assert run_lookup(monkeypatch, "", groups=groups, ansible_limit=limit) == (
+            "No host was reached: of 3 in the inventory one,two,edge, none is in the group epyc_servers. Put a host "
+            "there, in YAML as\n\nepyc_servers:\n  hosts:\n    NAME-OF-THE-HOST:\n\nor name a group of yours with -e "
+            "epyc_hosts=GROUP, or every host with -e epyc_hosts=all. Nothing was changed."
+        )
+
+
+def test_an_inventory_without_gateways_is_told_which_variable_names_their_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refusal = run_lookup(monkeypatch, "epyc_gateway")
+    assert "none is in the group epyc_gateway." in refusal
+    assert refusal.endswith("or name a group of yours with -e epyc_gateway_group_name=GROUP. Nothing was changed.")
+
+
+def test_a_variable_that_matches_no_host_is_named_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "none matches 'racck'." in run_lookup(monkeypatch, "", epyc_hosts="racck")
+
+
+@pytest.mark.parametrize("value", ["", " , ", ["rack"], 7, None])
+def test_a_variable_that_is_no_text_or_empty_is_refused(monkeypatch: pytest.MonkeyPatch, value: object) -> None:
+    """Ansible would choose every host by an empty pattern, as a survey of AWX passes it that was not filled in."""
+    assert run_lookup(monkeypatch, "", epyc_hosts=value) == (
+        "epyc_hosts must be the name of a group or a pattern of hosts, as a text that is not empty. Nothing was "
+        "changed."
+    )
 
 
 def test_a_limit_that_leaves_no_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +198,7 @@ def test_a_start_at_an_existing_task_is_accepted(monkeypatch: pytest.MonkeyPatch
     )
 
 
-@pytest.mark.parametrize("terms", [[], ["one", "two"], [["one"]]])
+@pytest.mark.parametrize("terms", [["one", "two"], [["one"]]])
 def test_it_takes_one_pattern(terms: list[Any]) -> None:
-    with pytest.raises(AnsibleError, match="require_hosts takes one pattern of hosts"):
+    with pytest.raises(AnsibleError, match="require_hosts takes one pattern of hosts, or none"):
         require_hosts.LookupModule().run(terms, {})

@@ -287,3 +287,15 @@ def test_the_plan_tells_what_is_stored(tree: hosts.Host, run: Run, monkeypatch: 
     assert run(epyc_plan)["stored"] == []
     run(sysfs_settings, **ASKED)
     assert run(epyc_plan)["stored"] == ["sysfs/sysfs"]
+
+
+def test_an_old_python_is_refused_in_the_form_of_a_result(capsys: pytest.CaptureFixture[str]) -> None:
+    for version in ((3, 9, 0), (3, 13, 1), (4, 0, 0)):
+        _ansible.refuse_old_python(version)
+    with pytest.raises(SystemExit) as ended:
+        _ansible.refuse_old_python((3, 8, 18))
+    result = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, result["failed"]) == (1, True)
+    assert result["msg"].startswith(
+        "This host runs modules in Python 3.8, and they need 3.9 or later. Nothing was changed."
+    )

@@ -14,7 +14,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _preflight
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import ROLES
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names.known_variables import ROLES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._preflight import REFUSED_MODEL, format_refusals_message
 
 CHAT = {"name": "chat", "model": "/m.gguf", "port": "8080", "lock": "yes"}
@@ -101,10 +101,9 @@ def test_the_defaults_of_each_role_are_accepted(layer: str) -> None:
 def test_boot_parameters_wait_for_the_plan() -> None:
     assert "boot_parameters" not in ask("grub_params", epyc_grub_params_isolation="safe").options
     plan = {"plan": {"cpus": {"housekeeping": "0", "draft": "", "verify": "1-3", "idle": ""}}}
-    asked = ask("grub_params", epyc_grub_params_isolation="safe", ansible_facts={"epyc": plan}).options[
-        "boot_parameters"
-    ]
-    assert "nohz_full={verify}" in asked["parameters"]
+    result = {"ansible_facts": {"epyc": plan}}
+    options = ask("grub_params", epyc_grub_params_isolation="safe", epyc_plan_result=result).options
+    assert "nohz_full={verify}" in options["boot_parameters"]["parameters"]
 
 
 def test_the_message_has_a_line_for_each_refusal() -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import unknown_variable_messages
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names.known_variables import (
+    unknown_variable_messages,
+)
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_request import (
     find_request_refusals,
     parse_json_or_comma_list,
@@ -58,7 +60,7 @@ def test_unknown_layers_are_refused(asked: Any, words: str) -> None:
         ("epyc_stpes", "epyc_steps"),
         ("epyc_llama_instnaces", "epyc_llama_instances"),
         ("epyc_numa_tph", "epyc_numa_thp"),
-        ("epyc_site_host", "epyc_site_hosts"),
+        ("epyc_host", "epyc_hosts"),
     ],
 )
 def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(name: str, meant: str) -> None:

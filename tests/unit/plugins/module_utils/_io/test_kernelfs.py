@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from collections.abc import Callable
@@ -61,6 +62,19 @@ def test_a_refused_read_is_never_taken_for_absence(fs: KernelFS) -> None:
         fs.read_if_present("/folder")
     assert caught.value.path == "/folder"
     assert os.strerror(caught.value.errno) == "Is a directory"
+
+
+def test_a_read_only_kernel_file_is_explained(fs: KernelFS, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_open(*dummy: object) -> int:
+        raise OSError(errno.EROFS, "read-only")
+
+    monkeypatch.setattr(os, "open", refuse_open)
+    with pytest.raises(Refused) as refused:
+        fs.write_refusal_errno("/some/file", "?")
+    assert str(refused.value) == (
+        "Cannot open /some/file: Read-only file system. Kernel files are read-only in a container, because kernel "
+        "settings belong to its host."
+    )
 
 
 def test_names_are_sorted(fs: KernelFS) -> None:

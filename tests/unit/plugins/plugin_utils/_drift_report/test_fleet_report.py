@@ -161,6 +161,9 @@ def test_a_repair_command_names_inventory_and_hosts() -> None:
     assert fleet_report.format_repair_command("sovereign.epyc.site --tags cat", hosts, ["one", "two"]) == (
         "ansible-playbook -i one -i two sovereign.epyc.site -l 'b 1,b2' --tags cat"
     )
+    assert fleet_report.format_repair_command("sovereign.epyc.site", ["b2"], [], "b* c") == (
+        "ansible-playbook sovereign.epyc.site -e 'epyc_hosts=b* c' -l b2"
+    )
     assert fleet_report.format_repair_command("sovereign-epyc apply", ["b2"], []) == (
         "ansible b2 --become -m ansible.builtin.command -a 'sovereign-epyc apply'"
     )

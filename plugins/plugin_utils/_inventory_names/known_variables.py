@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ansible.module_utils.common.yaml import yaml_load
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import find_most_similar_word
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names.groups import GROUP_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-ROLES = Path(__file__).parents[2] / "roles"
+ROLES = Path(__file__).parents[3] / "roles"
 PLAYBOOKS = ROLES.with_name("playbooks")
 #: The beginning of the name of every role and variable.
 PREFIX = "epyc_"
@@ -45,9 +46,10 @@ def unknown_variable_messages(variable_names: Iterable[str], foreign_names: Iter
 
 @cache
 def list_collection_variables() -> frozenset[str]:
-    """Return the names of the variables that the playbooks and roles read or set."""
+    """Return the names of the variables that the playbooks and roles read or set, and of those that name groups."""
     texts = (path.read_text(encoding="utf-8") for folder in (PLAYBOOKS, ROLES) for path in folder.rglob("*.yml"))
-    return frozenset(name for text in texts for name in re.findall(rf"\b{PREFIX}\w+", text))
+    names = {name for text in texts for name in re.findall(rf"\b{PREFIX}\w+", text)}
+    return frozenset(names.union(GROUP_VARIABLES.values()))
 
 
 @cache

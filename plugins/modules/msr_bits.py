@@ -48,6 +48,7 @@ options:
             prefetcher.
           - Refused on a CPU whose CPUID leaf C(0x80000021) does not show this register. The leaf is read through the
             kernel module cpuid, which O(load_module) loads too.
+          - On later CPUs than those of Zen 5 it needs O(allow_undocumented), because nobody has published the bits.
         type: dict
         suboptions:
           l1_stream:

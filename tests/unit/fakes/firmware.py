@@ -50,11 +50,12 @@ def module(
     handle: int = 0x1100,
     parent: int = 0x1000,
     length: int = 92,
+    kind: int = 0x22,
 ) -> bytes:
     """Type 17; ``length`` cuts it as older versions did, ``mib`` 0 is an empty slot and -1 a size not known."""
     size, extended = (0x7FFF, mib) if mib >= 0x7FFF else (mib & 0xFFFF, 0)
     quick = rated > 0xFFFE
-    fields = struct.pack("<HHHHHBBBBBH", parent, 0xFFFE, 80, 64, size, 9, 0, 1, 2 if bank else 0, 0x22, 0x2080)
+    fields = struct.pack("<HHHHHBBBBBH", parent, 0xFFFE, 80, 64, size, 9, 0, 1, 2 if bank else 0, kind, 0x2080)
     fields += struct.pack("<HBBBBBI", 0xFFFF if quick else rated, 0, 0, 0, 0, 2, extended)
     fields += struct.pack("<HHHH", 0xFFFF if quick else configured, 1100, 1100, 1100)
     fields += bytes(0x54 - 4 - len(fields))

@@ -48,10 +48,12 @@ class Host:
         self.fs = TreeFS(str(root))
 
     def put(self, path: str, text: object) -> None:
-        real = f"{self.root}{path}"
-        os.makedirs(os.path.dirname(real), exist_ok=True)
-        with open(real, "w") as file:
-            file.write(f"{text}\n")
+        real = Path(f"{self.root}{path}")
+        try:
+            real.write_text(f"{text}\n")
+        except FileNotFoundError:  # Seldom, as most files of a large machine have a folder already.
+            real.parent.mkdir(parents=True)
+            real.write_text(f"{text}\n")
 
     def drop(self, pattern: str) -> None:
         found = list(self.root.glob(pattern.lstrip("/")))

@@ -14,6 +14,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -59,10 +60,11 @@ MACHINES: dict[str, tuple[dict[str, Any], int, int]] = {
     "2x 9654": ({**ZEN4, "sockets": 2, "l3_per_socket": 12, "l3_mib": 32, "nodes": 2}, 1536, 0),
     "2x 9755, NPS4, SMT": ({**ZEN5, "sockets": 2, "l3_per_socket": 16, "l3_mib": 32, "nodes": 8, "smt": True}, 1536, 0),
     "9654 with CXL": ({**ZEN4, "l3_per_socket": 12, "l3_mib": 32, "nodes": 1}, 768, 256),
-    "9006 sample": (hosts.ZEN6_SHAPES["Zen 6 sample"], 1024, 0),
-    "9686F": (hosts.ZEN6_SHAPES["9686F"], 1024, 0),
-    "9996": (hosts.ZEN6_SHAPES["9996"], 1024, 0),
-    "2x 9996": (hosts.ZEN6_SHAPES["two 9996"], 2048, 0),
+    # Without SMT, which changes nothing here and would double the files.
+    "9006 sample": ({**hosts.ZEN6_SHAPES["Zen 6 sample"], "smt": False}, 1024, 0),
+    "9686F": ({**hosts.ZEN6_SHAPES["9686F"], "smt": False}, 1024, 0),
+    "9996": ({**hosts.ZEN6_SHAPES["9996"], "smt": False}, 1024, 0),
+    "2x 9996": ({**hosts.ZEN6_SHAPES["two 9996"], "smt": False}, 2048, 0),
 }
 #: Model -> its name among the fakes, the type of its rows, and its draft.
 MODELS: dict[str, tuple[str, int, str | None]] = {
@@ -160,19 +162,25 @@ def _first_sentence(message: str, request: dict[str, str]) -> str:
     return re.sub(r"^it does not fit on this host: it ", "it ", re.sub(r" \([^)]*\)", "", text))
 
 
-def compute_rows() -> dict[str, dict[str, Row]]:
-    """Return the rows of the table by machine and model."""
+@contextmanager
+def folder_with_models() -> Iterator[tuple[Path, dict[str, dict[str, str]]]]:
+    """Yield a folder that every user may enter, and the requests for the models in it."""
     with tempfile.TemporaryDirectory() as name, mock.patch.object(recommending, "require_free_port"):
         folder = Path(name)
         folder.chmod(0o755)
-        requests = write_models(folder)
-        rows = {}
-        for number, machine in enumerate(MACHINES):
-            fs = build_machine(folder / str(number), machine)
-            rows[machine] = {
-                model: plan_on_machine(fs, request, str(folder / "root")) for model, request in requests.items()
-            }
-        return rows
+        yield folder, write_models(folder)
+
+
+def compute_rows_of_machine(folder: Path, requests: dict[str, dict[str, str]], machine: str) -> dict[str, Row]:
+    """Return the rows of a machine by model."""
+    fs = build_machine(folder / f"machine{list(MACHINES).index(machine)}", machine)
+    return {model: plan_on_machine(fs, request, str(folder / "root")) for model, request in requests.items()}
+
+
+def compute_rows() -> dict[str, dict[str, Row]]:
+    """Return the rows of the table by machine and model."""
+    with folder_with_models() as (folder, requests):
+        return {machine: compute_rows_of_machine(folder, requests, machine) for machine in MACHINES}
 
 
 def load_rows() -> dict[str, dict[str, Row]]:

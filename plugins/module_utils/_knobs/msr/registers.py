@@ -157,6 +157,12 @@ def _parse_bit_range(text: str) -> tuple[int, int]:
     )
 
 
+def has_known_prefetch_bits(top: Topology) -> bool:
+    """Return whether it is published for this CPU what the bits of PrefetchControl switch."""
+    row = find_row(PREFETCH_BITS, top.family, top.model_number)
+    return bool(row and row[3])
+
+
 def require_writable_bit(register: int, bit: int, top: Topology, allow_undocumented: bool) -> None:
     """Raise BadRequest for a bit that this collection does not write on this host."""
     name = f"bit {bit} of register {register:#x}"
@@ -191,8 +197,7 @@ def require_writable_bit(register: int, bit: int, top: Topology, allow_undocumen
             "where its meaning is unknown. Use prefetch_control where the CPU has it (Zen 3 and later), or set "
             "allow_undocumented and measure."
         )
-    row = find_row(PREFETCH_BITS, top.family, top.model_number)
-    if register == PREFETCH_CONTROL and not (row and row[3]):
+    if register == PREFETCH_CONTROL and not has_known_prefetch_bits(top):
         raise BadRequest(
             f"What {name} (PrefetchControl) switches is not published for this CPU (family {top.family:X}h, model "
             f"{top.model_number:X}h). Switch prefetchers in its BIOS, or set allow_undocumented and measure."

@@ -9,7 +9,7 @@ For a bit that this collection has changed, the original in the ledger counts.
 from __future__ import annotations
 
 from ..._errors import Absent, Refused, TuningError
-from ..._knobs.msr.registers import NAMED, PREFETCH_CONTROL, format_address
+from ..._knobs.msr.registers import NAMED, PREFETCH_CONTROL, format_address, has_known_prefetch_bits
 from .setting import OFF, ON
 
 TYPE_CHECKING = False
@@ -23,6 +23,8 @@ def read_prefetchers(view: KernelView) -> Reading:
     if not top.prefetch_control:
         reason = "this CPU has no register for them" if top.prefetch_control is False else "the driver cpuid is needed"
         return None, f"{reason} (CPUID 0x80000021 says whether register {PREFETCH_CONTROL:#x} is there)"
+    if not has_known_prefetch_bits(top):
+        return None, f"what the bits of register {PREFETCH_CONTROL:#x} switch is not published for this CPU"
     try:
         originals = view.ledger.load_originals() if view.ledger else {}
     except TuningError as error:

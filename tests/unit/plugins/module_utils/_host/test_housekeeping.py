@@ -30,6 +30,9 @@ DEFAULTS = [
     ("2 x 7543 NPS4", Shape(sockets=2, nodes=4, ccds=8, cores_per_l3=4), (1, "socket"), (0, 32)),
     ("2 x 8 cores", Shape(sockets=2, ccds=2, cores_per_l3=4), (1, "host"), (0,)),
     ("2 x 9755 NPS4 SMT", Shape(sockets=2, nodes=4, ccds=16, smt=True), (1, "node"), (0, 32, 64, 96)),
+    ("9006 sample", Shape(ccds=6, cores_per_l3=24, smt=True), (1, "node"), (0, 144)),
+    ("2 x 9996 SMT", Shape(sockets=2, cores_per_l3=32, smt=True), (1, "node"), (0, 256, 512, 768)),
+    ("2 x 9996, L3 domains as nodes", Shape(sockets=2, nodes=0, cores_per_l3=32), (1, "node"), (0, 32, 64, 96)),
 ]
 
 

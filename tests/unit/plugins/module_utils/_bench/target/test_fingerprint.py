@@ -73,8 +73,11 @@ def test_the_engine_by_the_files_of_its_program(
 
 def test_modules_of_several_kinds() -> None:
     modules = [firmware.module("A1"), firmware.module("B1", mib=32768, configured=0, rated=5600), firmware.empty("C1")]
-    slots = smbios.parse_memory_slots(firmware.table(firmware.array(3), *modules))
-    assert smbios.MemorySlots(slots).format_modules() == "1x 32 GiB DDR5-5600, 1x 64 GiB DDR5-4800"
+    modules.append(firmware.module("D1", rated=12800, configured=12800, kind=0x25))
+    slots = smbios.parse_memory_slots(firmware.table(firmware.array(4), *modules))
+    assert smbios.MemorySlots(slots).format_modules() == (
+        "1x 32 GiB DDR5-5600, 1x 64 GiB DDR5-4800, 1x 64 GiB MRDIMM-12800"
+    )
     assert smbios.MemorySlots([]).format_modules() == ""
     assert smbios.MemorySlots([smbios.Slot("A", "", None, 0, 0)]).format_modules() == "1x memory"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
@@ -65,9 +65,15 @@ def refused(read: dict[str, Any], shape: Shape, *names: str) -> str:
 # What holds for every host and all models
 
 
+ZEN6_SAMPLE = Shape(ccds=6, cores_per_l3=24, smt=True, node_gib=(1024,))
+ZEN6_PAIR = Shape(sockets=2, cores_per_l3=32, smt=True, node_gib=(1024,))
+
+
 @pytest.mark.slow
 @pytest.mark.everyday
 @settings(deadline=None, max_examples=60)
+@example(shape=ZEN6_SAMPLE, names=NAMES[:2])
+@example(shape=ZEN6_PAIR, names=NAMES)
 @given(shape=shapes(), names=st.lists(st.sampled_from(NAMES), min_size=2, max_size=6))
 def test_models_share_a_host_of_any_shape(read: dict[str, Any], shape: Shape, names: list[str]) -> None:
     host = host_of_shape(shape)

@@ -6,9 +6,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from ansible_collections.sovereign.epyc.tests.unit.fakes import machine_plans
+
+Models = tuple[Path, dict[str, dict[str, str]]]
 
 #: Models that a machine cannot hold.
 TOO_LARGE = {
@@ -17,8 +22,19 @@ TOO_LARGE = {
 }
 
 
-def test_every_cell_is_as_expected() -> None:
-    rows = machine_plans.compute_rows()
+@pytest.fixture(scope="module")
+def models() -> Iterator[Models]:
+    with machine_plans.folder_with_models() as written:
+        yield written
+
+
+def test_every_machine_has_expected_rows() -> None:
+    assert set(machine_plans.load_rows()) == set(machine_plans.MACHINES)
+
+
+@pytest.mark.parametrize("machine", machine_plans.MACHINES)
+def test_every_cell_is_as_expected(models: Models, machine: str) -> None:
+    rows = {machine: machine_plans.compute_rows_of_machine(*models, machine)}
     assert list(machine_plans.list_changes(machine_plans.load_rows(), rows)) == []
 
 

@@ -14,6 +14,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, hosts
 
 TWO_MILAN = [(f"DIMM_P{number // 8}_{letter}0", "BANK 0") for number, letter in enumerate("ABCDEFGHIJKLMNOP")]
 TWO_DELL = [(f"{socket}{number}", "") for socket in "AB" for number in range(1, 17)]
+SIXTEEN = [(f"DIMM_P0_{letter}0", "BANK 0") for letter in "ABCDEFGHIJKLMNOP"]
 SAME_NAMES = [("DIMM 0", f"CHANNEL {letter}") for letter in "ABCDEFGH" * 2]
 
 
@@ -52,6 +53,8 @@ def memory(tmp_path: Path, shape: str, slots: Any, missing: Any = (), **fields: 
         ("two 7543", TWO_DELL, [f"B{number}" for number in range(9, 17)], "all"),
         ("two 7543", TWO_DELL, ["B2", "B10"], "15 of 16"),
         ("two 7543", SAME_NAMES, [], "all"),
+        ("9686F", SIXTEEN, [], "all"),
+        ("9686F", SIXTEEN, ["DIMM_P0_P0"], "15 of 16"),
         # One name for all slots is not the name of a channel.
         ("9754", [(f"DIMM {number}", "CHANNEL 0") for number in range(12)], [], "all"),
     ],

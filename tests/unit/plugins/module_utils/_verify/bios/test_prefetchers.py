@@ -69,6 +69,9 @@ def test_what_was_written_since_does_not_count(registers_of: hosts.Host) -> None
 
 def test_a_register_that_cannot_be_read_is_unknown(host: hosts.Host) -> None:
     assert "load the driver with modprobe msr" in judged(host, prefetchers="on")["prefetchers"].sentence
+    cpuinfo = host.fs.read("/proc/cpuinfo")
+    host.put("/proc/cpuinfo", cpuinfo.replace("cpu family\t: 25\nmodel\t\t: 160", "cpu family\t: 26\nmodel\t\t: 80"))
+    assert "is not published for this CPU" in judged(host, prefetchers="on")["prefetchers"].sentence
     host.cpuid(0x80000021, 0, 0)
     assert "this CPU has no register for them" in judged(host, prefetchers="on")["prefetchers"].sentence
     host.drop("/dev/cpu/0/cpuid")

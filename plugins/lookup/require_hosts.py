@@ -146,13 +146,15 @@ def read_task_names(root: str) -> Iterator[str]:
 def missing_hosts_reason(pattern: str, variables: Mapping[str, Any]) -> str:
     """Return why no host of the inventory matches the pattern and the limit; "" if a host does."""
     groups, limit = variables["groups"], variables.get("ansible_limit") or ""
-    if inventory_groups.list_hosts_of_pattern(pattern, groups, limit):
+    # Ansible would warn of a missing group beside the refusal.
+    is_empty_group = pattern in inventory_groups.GROUP_VARIABLES and not groups.get(pattern)
+    if not is_empty_group and inventory_groups.list_hosts_of_pattern(pattern, groups, limit):
         return ""
     source = format_inventory_sources(variables.get("ansible_inventory_sources") or [])
     # The implicit localhost is in no group, so localhost matches in an empty inventory too.
     if not groups["all"] and pattern not in constants.LOCALHOST:
         return f"No host was reached, because {source} names none. Say with -i which inventory to read."
-    if pattern in inventory_groups.GROUP_VARIABLES and not groups.get(pattern):
+    if is_empty_group:
         others = f"name a group of yours with -e {inventory_groups.GROUP_VARIABLES[pattern]}=GROUP"
         if pattern == inventory_groups.SERVERS:
             others += ", or every host with -e epyc_hosts=all"

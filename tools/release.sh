@@ -6,9 +6,17 @@
 # Build what a release is, into build/release: the archive, the documents that `make docs` has just built, the changelog,
 # and their checksums. The archive is made from a copy of the commit, in which the fragments become the changelog, so the
 # clone stays as it is and nothing gets in that is not in git. What is in the archive is judged by tests/gates/test_archive.py.
+#
+# A Galaxy server refuses an archive without the address of its repository. This project has no public one, so whoever
+# makes the release says where its users find the sources; the other addresses are optional.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+[[ ${REPOSITORY:-} == https://?* ]] || {
+    printf 'release: say where those who get this release find its sources, because each Galaxy server asks for it: %s\n' \
+        'make release REPOSITORY=https://... (HOMEPAGE=, DOCUMENTATION= and ISSUES= are optional). No archive was built.' >&2
+    exit 1
+}
 out=$PWD/build/release
 [[ -z $(git status --porcelain) ]] || {
     printf 'release: a release is made from a commit, and these are in none:\n%s\n' "$(git status --short)" >&2
@@ -23,6 +31,10 @@ mkdir -p "$tree"
 git archive HEAD | tar -x -C "$tree"
 version=$(sed -n 's/^version: //p' galaxy.yml)
 
+for name in repository homepage documentation issues; do
+    address=${name^^}
+    [[ -z ${!address:-} ]] || printf '%s: "%s"\n' "$name" "${!address}" >>"$tree/galaxy.yml"
+done
 (cd "$tree" && antsibull-changelog release --update-existing)
 cp "$tree/CHANGELOG.md" "$out"
 ansible-galaxy collection build --output-path "$out" "$tree"

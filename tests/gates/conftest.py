@@ -128,6 +128,23 @@ def build_archive(run: Run, tree: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def released(run: Run, tracked: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive of a release of these sources, by `tools/release.sh` as `make release` runs it."""
+    tree = tmp_path_factory.mktemp("release") / "clone"
+    for name in tracked:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tree / name, follow_symlinks=False)
+    author = ("-c", "user.name=release", "-c", "user.email=release@example.com")
+    for words in (("init", "--quiet"), ("add", "--all"), (*author, "commit", "--quiet", "--message", "Release")):
+        run("git", *words, cwd=tree)
+    # The documents are built by a gate of their own.
+    (tree / "build/docs/html").mkdir(parents=True)
+    run("tools/release.sh", cwd=tree, env={"REPOSITORY": "https://git.example.com/sovereign-epyc"})
+    (archive,) = tree.glob("build/release/sovereign-epyc-[0-9]*.tar.gz")
+    return archive
+
+
+@pytest.fixture(scope="session")
 def archive(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive of this clone, with whatever lies about in it."""
     return build_archive(run, ROOT, tmp_path_factory.mktemp("archive"))

@@ -22,6 +22,12 @@ ARGS ?=
 # For `make test-all`: some of its tiers, for instance TIER="gates unit", and whether it goes on where it was cut.
 TIER ?=
 RESUME ?=
+# The addresses in the metadata of a release. This project has none that is public.
+REPOSITORY ?=
+HOMEPAGE ?=
+DOCUMENTATION ?=
+ISSUES ?=
+export REPOSITORY HOMEPAGE DOCUMENTATION ISSUES
 # Which bugs `make mutants` plants, and how many.
 SEED ?= 1
 COUNT ?= 30
@@ -139,7 +145,7 @@ interface: setup  ## Hold docs/interface.md and the last release against the sou
 docs: setup  ## Build the documents as a site, build/docs/html; asks no network
 	$(RUN) tools/docs.py
 
-release: docs  ## Build the archive, the documents and their checksums into build/release
+release: docs  ## Build archive, documents and checksums (REPOSITORY=https://..., where users find the sources)
 	$(RUN) tools/release.sh
 
 record: setup  ## Run `make site`, and put what it says into README.md

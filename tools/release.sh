@@ -8,9 +8,17 @@
 # nothing gets in that is not in git. The same commit gives the same bytes, also after the files that a release leaves in
 # the clone were committed: CHANGELOG.md, changelogs/changelog.yaml and changelogs/interface.json. What is in the archive
 # is judged by tests/gates/test_archive.py.
+#
+# A Galaxy server refuses an archive without the address of its repository. This project has no public one, so whoever
+# makes the release says where its users find the sources; the other addresses are optional.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+[[ ${REPOSITORY:-} == https://?* ]] || {
+    printf 'release: say where those who get this release find its sources, because each Galaxy server asks for it: %s\n' \
+        'make release REPOSITORY=https://... (HOMEPAGE=, DOCUMENTATION= and ISSUES= are optional). No archive was built.' >&2
+    exit 1
+}
 out=$PWD/build/release
 [[ -z $(git status --porcelain) ]] || {
     printf 'release: a release is made from a commit, and these are in none:\n%s\n' "$(git status --short)" >&2
@@ -33,6 +41,10 @@ date=$(python -c 'import sys, yaml; print(yaml.safe_load(sys.stdin)["releases"].
 date=${date:-$(TZ=UTC git log -1 --date=short-local --format=%cd)}
 seconds=$(date --utc --date "$date" +%s)
 
+for name in repository homepage documentation issues; do
+    address=${name^^}
+    [[ -z ${!address:-} ]] || printf '%s: "%s"\n' "$name" "${!address}" >>"$tree/galaxy.yml"
+done
 (cd "$tree" && antsibull-changelog release --update-existing --date "$date")
 PYTHONPATH=.collections:. python -m tools.interface --release "$version" >"$tree/changelogs/interface.json"
 cp "$tree/CHANGELOG.md" "$out"

@@ -30,7 +30,9 @@ from .paths import hold_lock
 from .venvs import (
     DASHBOARD_PACKAGES,
     OLDEST_CORE,
+    OLDEST_PROMISED_CORE,
     REDFISH_CLIENTS,
+    RUNNER,
     ensure_collections,
     ensure_node_modules,
     ensure_unit_test_programs,
@@ -94,6 +96,8 @@ def all_builds() -> dict[str, Callable[[], object]]:
         "clients of BMCs": partial(ensure_venv, *REDFISH_CLIENTS),
         "community.general": partial(ensure_collections, "community.general"),
         "the oldest ansible-core": partial(ensure_venv, OLDEST_CORE),
+        "the oldest promised ansible-core": partial(ensure_venv, OLDEST_PROMISED_CORE),
+        "ansible-runner": partial(ensure_venv, OLDEST_CORE, RUNNER),
         "the oldest ansible-core, for unit tests": partial(ensure_unit_test_programs, OLDEST_CORE),
         **{
             f"Python {version}": partial(ensure_unit_test_programs, python=pythons[version])

@@ -23,6 +23,10 @@ from .paths import PACKAGE, compute_digest, ensure_directory, run_tool
 
 #: The oldest ansible-core that works, and that runs on every Python that the clone's environment may have.
 OLDEST_CORE = "ansible-core==2.19.14"
+#: The oldest ansible-core that meta/runtime.yml promises.
+OLDEST_PROMISED_CORE = "ansible-core==2.19.0"
+#: What AWX runs playbooks with.
+RUNNER = "ansible-runner==2.4.3"
 #: The Pythons that a managed host may have.
 HOST_VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 #: Redfish clients by other authors.

@@ -112,6 +112,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import (
     Malformed,
     make_report_despite_unreadable_hosts,
 )
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kept_files import lost_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -324,7 +325,7 @@ def _command_line_inventories() -> list[str]:
     For a job of ansible-runner they are left out, because its inventory is a copy in a folder of the job.
     """
     names = list(context.CLIARGS.get("inventory") or [])
-    if names == list(constants.DEFAULT_HOST_LIST) or "AWX_ISOLATED_DATA_DIR" in os.environ:
+    if names == list(constants.DEFAULT_HOST_LIST) or lost_files.ARTIFACTS_VARIABLE in os.environ:
         return []
     folder = f"{os.getcwd()}{os.sep}"
     return [name[len(folder) :] if name.startswith(folder) else name for name in names]

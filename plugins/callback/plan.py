@@ -22,14 +22,13 @@ description:
   - Control characters in texts of hosts are shown as escapes, such as those for the direction of writing.
 options:
   html:
-    description: The file for the page, relative to the present folder. Nothing is written if this option is empty.
+    description: The file for the page, relative to the present folder. Without this option nothing is written.
     type: str
-    default: .plan/plan.html
     env: [{name: SOVEREIGN_EPYC_PLAN_HTML}]
     ini: [{section: sovereign_epyc_plan, key: html}]
 notes:
-  - Enable it with C(callbacks_enabled=sovereign.epyc.plan,sovereign.epyc.drift). P(sovereign.epyc.drift#callback) comes
-    last, because it ends a run in check mode.
+  - Enable it with C(callbacks_enabled=sovereign.epyc.plan,sovereign.epyc.drift), and name a file with O(html).
+    P(sovereign.epyc.drift#callback) comes last, because it ends a run in check mode.
 seealso:
   - module: sovereign.epyc.epyc_plan
 """
@@ -109,7 +108,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             # The message of Ansible would not name the file. The output of the run still has the plans as text.
             message = (
                 f"The page of plans could not be written to {path}: {error}. Name another file with "
-                "SOVEREIGN_EPYC_PLAN_HTML; an empty one writes none."
+                "SOVEREIGN_EPYC_PLAN_HTML."
             )
             self._display.error(escape_lines(message), wrap_text=False)
             return

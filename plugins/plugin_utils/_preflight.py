@@ -8,6 +8,7 @@ The controller itself refuses values that the argument spec of a role forbids, a
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleError
@@ -19,6 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.op
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue, _tuned_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_names.known_variables import read_argument_specs
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import require_tables
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kept_files import lost_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +69,7 @@ class Preflight:
             self._refuse_invalid_role_variables(layer)
         for layer, add_options in (
             ("prerequisites", self._add_system_requirement_options),
+            ("bios", self._refuse_to_lose_bios_originals),
             ("grub_params", self._add_boot_parameter_options),
             ("prefetch", self._add_prefetch_options),
             ("numa", self._add_numa_options),
@@ -98,6 +101,12 @@ class Preflight:
             "kernel": self.variables.get("__epyc_prerequisites_kernel", ""),
             "allow_unsupported": self._is_variable_true("epyc_prerequisites_allow_unsupported"),
         }
+
+    def _refuse_to_lose_bios_originals(self) -> None:
+        originals = self.variables.get("epyc_bios_originals")
+        if originals and self.variables.get("epyc_bios_state") == "present":
+            refusal = lost_files.lost_file_refusal(str(originals), "epyc_bios_originals", os.environ)
+            self.refusals += [refusal] if refusal else []
 
     def _add_boot_parameter_options(self) -> None:
         parameters, absent = (self.variables.get(f"__epyc_grub_params_{name}") for name in ("wanted", "unwanted"))

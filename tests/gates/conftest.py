@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 TIMEOUT = 1800
 
 Run = Callable[..., str]
+#: Who commits in clones that a test makes.
+GIT_AUTHOR = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
 
 
 #: For every outside tool.
@@ -124,6 +126,34 @@ def build_archive(run: Run, tree: Path, folder: Path) -> Path:
     """Return the archive that users install, made of this tree."""
     run("ansible-galaxy", "collection", "build", "--output-path", str(folder), str(tree))
     (archive,) = folder.glob("sovereign-epyc-*.tar.gz")
+    return archive
+
+
+def copy_clone(tracked: list[Path], folder: Path) -> None:
+    """Copy the files of this clone, with its tools and the cheapest site of documents there is."""
+    for name in tracked:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    (folder / ".venv").symlink_to((ROOT / ".venv").resolve())
+    (folder / "build/docs/html").mkdir(parents=True)
+    (folder / "build/docs/html/index.html").write_text("<!doctype html>\n")
+
+
+def make_release(run: Run, clone: Path) -> str:
+    """Make the release of a clone; return what was printed."""
+    address = {"REPOSITORY": "https://git.example.com/sovereign-epyc"}
+    return run("tools/run.sh", "tools/release.sh", cwd=clone, env=address)
+
+
+@pytest.fixture(scope="session")
+def released(run: Run, tracked: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive of a release of these sources, by `tools/release.sh` as `make release` runs it."""
+    clone = tmp_path_factory.mktemp("release") / "clone"
+    copy_clone(tracked, clone)
+    for words in (("init", "--quiet"), ("add", "--all"), (*GIT_AUTHOR, "commit", "--quiet", "--message", "Release")):
+        run("git", *words, cwd=clone)
+    make_release(run, clone)
+    (archive,) = clone.glob("build/release/sovereign-epyc-[0-9]*.tar.gz")
     return archive
 
 

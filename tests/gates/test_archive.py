@@ -16,8 +16,7 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
-
-from .conftest import build_archive
+from vepyc.playbook_runs import run_command
 
 ROOT = Path(__file__).parents[2]
 KNOWN = {"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "SECURITY.md"}
@@ -34,19 +33,19 @@ def test_the_engine_has_the_version_of_the_archive() -> None:
     assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"] == VERSION
 
 
+def test_a_release_names_where_its_sources_are() -> None:
+    """Galaxy servers ask for it, and galaxy.yml has none, because there is no public address."""
+    for address in ("", "git.example.com/sovereign-epyc"):
+        done = run_command("tools/release.sh", REPOSITORY=address)
+        assert done.returncode == 1 and "make release REPOSITORY=https://" in done.stdout, done.stdout
+        assert done.stdout.rstrip().endswith("No archive was built.")
+
+
 @pytest.mark.slow
-def test_a_galaxy_server_would_take_it(run: Callable[..., str], tracked: list[Path], tmp_path: Path) -> None:
-    """galaxy-importer insists on the address of a repository, and there is no public one yet."""
-    tree = tmp_path / "tree"
-    for name in tracked:
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, tree / name, follow_symlinks=False)
-    with (tree / "galaxy.yml").open("a") as metadata:
-        metadata.write("repository: https://git.example.com/sovereign-epyc\n")
+def test_a_galaxy_server_would_take_the_release(run: Callable[..., str], released: Path, tmp_path: Path) -> None:
+    """What galaxy-importer says of the very archive that `make release` makes."""
     settings = {"GALAXY_IMPORTER_CONFIG": str(ROOT / "tools/galaxy-importer.cfg")}
-    said = run(
-        "python", "-m", "galaxy_importer.main", str(build_archive(run, tree, tmp_path)), cwd=tmp_path, env=settings
-    )
+    said = run("python", "-m", "galaxy_importer.main", str(released), cwd=tmp_path, env=settings)
     complaints = [line for line in said.splitlines() if line.startswith(("WARNING", "ERROR"))]
     assert complaints == []
     assert "Importer processing completed successfully" in said

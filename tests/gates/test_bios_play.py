@@ -176,6 +176,20 @@ def test_a_reset_that_a_bmc_cannot_do_is_refused_before_the_drain(controller: Pa
     assert (fleet["node01"].host.boots, fleet["node01"].open_sessions) == (before, [])
 
 
+def test_a_job_of_awx_sends_nothing_whose_original_it_would_lose(controller: Path, fleet: Fleet) -> None:
+    fleet["node01"].host.bios.active["CbsDfCmnDramNps"] = "CbsDfCmnDramNpsNPS1"
+    job = {"AWX_PRIVATE_DATA_DIR": "/tmp/awx_7_x", "AWX_ISOLATED_DATA_DIR": str(controller / "artifacts/7")}
+    before = len(fleet["node01"].request_log)
+    role = controller / "role.yml"
+    role.write_text(yaml.safe_dump([{"hosts": "node01", "gather_facts": False, "roles": ["sovereign.epyc.epyc_bios"]}]))
+    for playbook, variable in ((str(role), "epyc_bios_originals"), ("sovereign.epyc.probe", "epyc_bios_recording")):
+        done = ansible_playbook(controller, "-l", "node01", playbook, **job)
+        said = " ".join(done.stdout.split())
+        assert done.returncode == 2 and "which AWX deletes when this job ends" in said, said
+        assert f"Set {variable} to a path in a folder that stays" in said
+    assert len(fleet["node01"].request_log) == before
+
+
 def test_the_probe_writes_a_recording_of_each_bmc(controller: Path, fleet: Fleet) -> None:
     probed = ("node01", "node02", "node05")
     before = {name: len(fleet[name].request_log) for name in probed}

@@ -209,6 +209,52 @@ def test_the_variables_of_playbooks_are_on_a_page() -> None:
     } == set()
 
 
+def read_playbook_specs() -> dict[str, dict[str, Any]]:
+    """Return by the name of a playbook its variables, each as meta/play_variables.yml has it."""
+    specs = yaml.safe_load((ROOT / "meta/play_variables.yml").read_text(encoding="utf-8"))["argument_specs"]
+    return {name: spec["options"] for name, spec in specs.items()}
+
+
+def test_each_variable_of_a_playbook_is_in_the_specs_of_playbooks() -> None:
+    """Whoever lists the variables of the collection has those of roles in their argument specs, and these here."""
+    texts = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("playbooks/**/*.yml")}
+    read = {name for text in texts.values() for name in re.findall(r"(?<![\w.])epyc_\w+", text)}
+    roles = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROOT.glob("roles/*/meta/main.yml")]
+    entry_points = [entry for role in roles for entry in role["argument_specs"].values()]
+    of_roles = {name for entry in entry_points for name in entry.get("options", ())}
+    names = {path.stem for folder in ("plugins/modules", "roles") for path in (ROOT / folder).iterdir()}
+    # Facts and groups that plays make, the group of hosts, and the file epyc_tuned.yml.
+    others = (*SET_BY_PLAYS, "epyc_llama_group", "epyc_plan_history", "epyc_roll_now", "epyc_roll_not", "epyc_tuned")
+    expected = {
+        name
+        for name in read - of_roles - names
+        if not name.startswith(others) and not name.endswith(("_result", "_now"))
+    }
+    specs = read_playbook_specs()
+    assert {name for options in specs.values() for name in options} == expected
+    shared = "".join(text for path, text in texts.items() if path.parent.name in ("tasks", "vars"))
+    unread = [
+        (playbook, name)
+        for playbook, options in specs.items()
+        for name in options
+        if name not in texts[ROOT / f"playbooks/{playbook}.yml"] + shared
+    ]
+    assert unread == []
+
+
+def test_options_of_modules_that_variables_are_passed_to_exist() -> None:
+    for options in read_playbook_specs().values():
+        for name, spec in options.items():
+            module, dummy, option = spec.get("option_of", "").partition(".")
+            if not module:
+                assert spec["description"], name
+                continue
+            text = (ROOT / f"plugins/modules/{module}.py").read_text(encoding="utf-8")
+            fragments = set(re.findall(r"^ *- sovereign\.epyc\.(\w+)", text, re.MULTILINE))
+            parts = [(ROOT / f"plugins/doc_fragments/{part}.py").read_text(encoding="utf-8") for part in fragments]
+            assert re.search(rf"^  {option}:$", "".join([text, *parts]), re.MULTILINE), (name, spec)
+
+
 def test_the_inventories_of_the_clone_have_no_unknown_variable() -> None:
     files = [yaml.safe_load(path.read_text()) for path in (ROOT / "inventories").rglob("*.yml")]
     names = {name for file in files if isinstance(file, dict) for name in file}

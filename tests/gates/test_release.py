@@ -10,7 +10,6 @@ import gzip
 import io
 import json
 import random
-import shutil
 import tarfile
 from collections.abc import Callable
 from hashlib import sha256
@@ -22,9 +21,7 @@ import yaml
 from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 from tools.release.same_bytes import rewrite_archive
 
-from .conftest import ROOT
-
-AUTHOR = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
+from .conftest import GIT_AUTHOR, copy_clone, make_release
 
 
 def write_archive(path: Path, names: list[str], seconds: int) -> None:
@@ -58,16 +55,6 @@ def test_an_archive_is_the_same_whatever_the_time_and_the_order_of_the_disk(tmp_
     assert gzip.decompress(written[0])[257:262] == b"ustar"
 
 
-def copy_clone(tracked: list[Path], folder: Path) -> None:
-    """Copy the files of this clone, with its tools and the cheapest site of documents there is."""
-    for name in tracked:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    (folder / ".venv").symlink_to((ROOT / ".venv").resolve())
-    (folder / "build/docs/html").mkdir(parents=True)
-    (folder / "build/docs/html/index.html").write_text("<!doctype html>\n")
-
-
 def file_digests(folder: Path) -> dict[str, str]:
     lines = (folder / "build/release/SHA256SUMS").read_text().splitlines()
     return {name: digest for digest, dummy, name in (line.partition("  ") for line in lines)}
@@ -82,12 +69,12 @@ def test_a_release_is_the_same_before_and_after_its_commit(
     copy_clone(tracked, clone)
 
     def git(*words: str, **environment: str) -> str:
-        return run("git", *AUTHOR, *words, cwd=clone, env=environment)
+        return run("git", *GIT_AUTHOR, *words, cwd=clone, env=environment)
 
     git("init", "--quiet")
     git("add", "--all")
     git("commit", "--quiet", "--message", "Before the release")
-    said = run("tools/run.sh", "tools/release.sh", cwd=clone)
+    said = make_release(run, clone)
     first = file_digests(clone)
     assert set(first) == {
         "CHANGELOG.md",
@@ -104,6 +91,6 @@ def test_a_release_is_the_same_before_and_after_its_commit(
     assert f"v{VERSION.replace('.', chr(92) + '.')}" in (clone / "CHANGELOG.md").read_text()
     git("add", "--all")
     git("commit", "--quiet", "--message", "The release", GIT_COMMITTER_DATE="2030-01-01T00:00:00Z")
-    run("tools/run.sh", "tools/release.sh", cwd=clone)
+    make_release(run, clone)
     assert file_digests(clone) == first
     assert git("status", "--porcelain") == ""

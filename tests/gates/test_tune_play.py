@@ -274,6 +274,23 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(
     assert told == {name: {"chat": ["The kernel is another."]} for name in ("kept", "agree2")}
 
 
+def test_a_job_of_awx_writes_into_a_folder_that_stays(controller: Controller, tmp_path: Path) -> None:
+    """Beside the inventory the file would be deleted with the job, so that is refused before the hours of measuring."""
+    job = {
+        "AWX_PRIVATE_DATA_DIR": "/tmp/awx_7_x",
+        "AWX_ISOLATED_DATA_DIR": str(controller.folder / "artifacts/7"),
+    }
+    before = controller.files()
+    refused = controller.play("sovereign.epyc.tune", "-l", "shown", "-e", "epyc_tune_write=true", **job)
+    said = failed_assertions(refused)["shown"]
+    assert "which AWX deletes when this job ends" in said and "Set epyc_tune_inventory to" in said
+    assert "Try other options" not in {one["task"] for one in refused.results} and controller.files() == before
+    words = ("-e", "epyc_tune_write=true", "-e", f"epyc_tune_inventory={tmp_path}")
+    controller.play("sovereign.epyc.tune", "-l", "shown", *words, **job)
+    written = yaml.safe_load((tmp_path / "host_vars/shown/epyc_tuned.yml").read_text())
+    assert written == {"epyc_llama_tuned": {"chat": CHAT}} and controller.files() == before
+
+
 def test_beside_a_list_of_hosts_it_writes_nothing(controller: Controller) -> None:
     extra = json.dumps(host_variables(instance("chat", CHAT)))
     played = controller.play("sovereign.epyc.tune", "-e", extra, "-e", "epyc_hosts=all", inventory="plain,")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,6 +97,20 @@ def test_values_that_a_role_would_refuse_later_are_refused_now() -> None:
 )
 def test_the_defaults_of_each_role_are_accepted(layer: str) -> None:
     assert ask(layer).refusals == []
+
+
+def test_bios_settings_are_refused_where_their_originals_would_be_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", "/tmp/awx_7_x")
+    monkeypatch.setenv("AWX_ISOLATED_DATA_DIR", str(tmp_path / "artifacts/7"))
+    host = {"epyc_bios_bmc": "bmc", "inventory_dir": str(tmp_path / "inventory"), "inventory_hostname": "one"}
+    (refusal,) = ask("bios", **host).refusals
+    assert refusal.startswith(f"{tmp_path}/inventory/.bios/one.json would be in {tmp_path}, which AWX deletes")
+    assert "Set epyc_bios_originals to a path in a folder that stays" in refusal
+    assert ask("bios", **host, epyc_bios_state="original").refusals == []
+    assert ask("bios", **host, epyc_bios_originals=str(tmp_path.parent / "one.json")).refusals == []
+    assert ask("numa", **host).refusals == [], "that layer does not run"
 
 
 def test_boot_parameters_wait_for_the_plan() -> None:

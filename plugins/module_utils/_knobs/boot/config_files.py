@@ -99,12 +99,12 @@ def list_files_that_set(name: str, files: Sequence[ConfigFile], after: str = "")
 def _failing_line_message(top: str, paths: Sequence[str], done: command.CommandResult) -> str:
     """Return sentences on the line of the last of these files that ended the shell, and on the way out."""
     path = paths[-1]
-    rows = (textfile.read_text(top + path) or "").splitlines()
+    rows = (textfile.read_text(top + path) or "").splitlines() or [""]
     number = _count_lines_that_run(top, paths, len(rows)) + 1
     is_last_command = number > len(rows)
     if is_last_command:
         commands = [at for at, row in enumerate(rows, 1) if row.strip() and not row.strip().startswith("#")]
-        number = commands[-1]
+        number = max(commands, default=1)
     row = rows[number - 1].strip()
     if "+=" in row:
         hint = 'The shell of update-grub does not know +=. Write NAME="$NAME more" in place of NAME+=" more".'

@@ -4,6 +4,8 @@
 
 """A host that an earlier version tuned: this version takes it over, and can go back to the very first state.
 
+On a host that a later version tuned, this version replaces the later one, or leaves everything as it is.
+
 The tests follow one another on one container with the real llama-server. Its kernel is that of this machine, so the
 inventories ask for the values that this kernel has: no version changes a setting. What an upgrade does to settings that
 were changed is tested with the ledger, in tests/unit.
@@ -19,8 +21,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 from tests.fixtures.containers import ServiceHost, wait_until
-from tests.fixtures.releases import Release
+from tests.fixtures.releases import Release, install_earlier_release, install_later_release
 from vepyc.playbook_runs import PlaybookRun, kill_playbook, run_playbook
 from vepyc.quick_python.python_files import KILL_MODULES
 
@@ -115,7 +118,7 @@ def upgraded(service_host: ServiceHost, tmp_path_factory: pytest.TempPathFactory
     That the host is a container is hidden, because the layer numa is refused in one.
     """
     service_host.run("rm /run/systemd/container")
-    yield UpgradedHost(service_host, Release("0.1.0-dev", tmp_path_factory.mktemp("release")))
+    yield UpgradedHost(service_host, install_earlier_release("0.1.0-dev", tmp_path_factory.mktemp("earlier")))
 
 
 def test_the_earlier_version_tunes_the_host_and_serves(upgraded: UpgradedHost) -> None:
@@ -175,5 +178,43 @@ def test_an_upgrade_that_was_killed_is_finished_by_the_next_run(upgraded: Upgrad
 def test_the_way_back_is_the_undo_and_the_earlier_version(upgraded: UpgradedHost) -> None:
     upgraded.restore()
     assert upgraded.play_old("site").returncode == 0
+    assert upgraded.serves()
+    upgraded.restore()
+
+
+def play_later(upgraded: UpgradedHost, later: Release, playbook: str, *arguments: str) -> None:
+    inventory = upgraded.host.folder / "hosts.json"
+    played = later.play(inventory, playbook, *asked(upgraded.host, "epyc_"), *arguments)
+    assert played.returncode == 0, played.output
+
+
+def test_this_version_replaces_a_later_one_of_the_same_formats(upgraded: UpgradedHost, tmp_path: Path) -> None:
+    """The later version has a package where this one has a module, which the host tool must not import."""
+    later = install_later_release("9.8.7", tmp_path, {})
+    play_later(upgraded, later, "site")
+    assert upgraded.host.run("sovereign-epyc --version") == "sovereign-epyc 9.8.7\n"
+    upgraded.host.run("mkdir /usr/lib/sovereign-epyc/sovereign_epyc/_errors")
+    upgraded.host.write_file("/usr/lib/sovereign-epyc/sovereign_epyc/_errors/__init__.py", b"# a later version\n")
+    process = upgraded.host.main_pid("chat")
+    played = upgraded.play_new("site")
+    assert played.returncode == 0 and played.changed_results.keys() == {INSTALL}, played.output
+    assert upgraded.host.run("sovereign-epyc --version") == f"sovereign-epyc {VERSION}\n"
+    assert upgraded.serves() and upgraded.host.main_pid("chat") == process
+    upgraded.restore()
+
+
+def test_this_version_leaves_a_later_one_of_other_formats_as_it_is(upgraded: UpgradedHost, tmp_path: Path) -> None:
+    edits = {"plugins/module_utils/_io/store.py": ("FORMATS = {REQUESTS: 2}", "FORMATS = {REQUESTS: 3}")}
+    later = install_later_release("9.8.7", tmp_path, edits)
+    play_later(upgraded, later, "site")
+    before = upgraded.state()
+    for playbook in ("site", "restore"):
+        refused = upgraded.play_new(playbook, *(RESTORE if playbook == "restore" else ()))
+        # Ansible breaks long lines of a message.
+        output = " ".join(refused.output.split())
+        assert refused.returncode == 2 and "by a newer version of the collection (9.8.7)" in output
+    assert upgraded.serves() and upgraded.state() == before
+    play_later(upgraded, later, "restore", *RESTORE)
+    assert upgraded.play_new("site").returncode == 0
     assert upgraded.serves()
     upgraded.restore()

@@ -95,6 +95,7 @@ from ansible.utils import color
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._formats import newer_format_message
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_lines
@@ -282,11 +283,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             raise TuningError(
                 f"{path} is no report of {fleet_report.KIND}, so nothing was written there. Name another file."
             )
-        if document.get("version") not in fleet_report.READABLE_VERSIONS:
-            raise TuningError(
-                f"{path} is a report of version {document.get('version')}, and this plugin reads versions up to "
-                f"{fleet_report.VERSION}. Move it away to start anew."
-            )
+        version = document.get("version")
+        if isinstance(version, int) and version > fleet_report.VERSION:
+            raise TuningError(f"{path} {newer_format_message(version, fleet_report.VERSION, None)}")
+        if version not in fleet_report.READABLE_VERSIONS:
+            raise TuningError(f"{path} is a report of version {version}, which never was. Move it away to start anew.")
         try:
             schema.validate_previous_report(document)
         except Malformed as error:

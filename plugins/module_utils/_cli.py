@@ -315,15 +315,19 @@ def restore_originals(as_json: bool, layers: Sequence[str] = (), without_origina
 
 
 def print_stored_requests_and_originals(as_json: bool) -> int:
-    """Print the map of the host under the stored intent, the stored requests and the originals."""
+    """Print the map of the host, the versions of the collection, the stored requests and the originals."""
     store, fs = Store(read_only=True), KernelFS(read_only=True)
     intent, requests = load_stored_requests(store)
     originals = Ledger(store, fs).load_originals()
+    site_version = history_file.load_newest_site_version(store)
     if as_json:
-        print_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_run_to_dict(store)})
+        stored = {"intent": intent, "requests": requests, "originals": originals}
+        versions = {"version": VERSION, "site_version": site_version}
+        print_json({**versions, **stored, **unfinished_run_to_dict(store)})
         return 0
     print_lines(*unfinished_run_warning(store))
     _print_map(Host(fs, intent))
+    print_lines(f"version: {VERSION}, newest run of site.yml: {site_version or 'none'}")
     print_lines(f"intent: {intent or 'none'}")
     for name, label, options in sort_requests(requests):
         print_lines(f"request {name}/{label}: {options}")

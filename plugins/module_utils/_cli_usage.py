@@ -20,8 +20,8 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   settle    put the stored settings back where an ablation or a tuning has left others; it ends one that goes on
   restore   put back everything that was ever changed, and forget the stored settings, or only those of some layers of
             site.yml, restore [LAYER,LAYER]
-  show      draw the host as a map of who works where, and list the stored requests and the originals that restore
-            would put back; the map has colours on a terminal, unless NO_COLOR is set
+  show      draw the host as a map of who works where, and list the versions of the collection, the stored requests and
+            the originals that restore would put back; the map has colours on a terminal, unless NO_COLOR is set
   history   list the runs that changed this host: when, by whom, from where, and what; history --forget drops them
   agent     show what gateways are told of the instances, and why, agent [INSTANCE]; agent --help lists its options
   bench     measure what an instance does, bench [INSTANCE]; bench --stop ends the run that measures on this host, and

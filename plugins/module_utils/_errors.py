@@ -60,14 +60,7 @@ class Damaged(TuningError):
 
 
 class NewerFormat(TuningError):
-    """A file was written by a newer version of the collection, and this version cannot read it."""
-
-    def __init__(self, path: str, number: int, known: int) -> None:
-        super().__init__(
-            f"{path} was written by a newer version of the collection: its format is {number}, and this version reads "
-            f"formats up to {known}. Nothing was changed. Leave the file where it is, and use the newer version.",
-            file=path,
-        )
+    """A file was written by a newer version of the collection, and this version cannot read it; see _formats.py."""
 
 
 class BadRequest(TuningError):

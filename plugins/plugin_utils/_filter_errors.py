@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: What filters of run documents say of other data.
-NO_RUN_DOCUMENT = "This is no document of a run: {}."
+NO_RUN_DOCUMENT = "This cannot be used as the document of a run: {}."
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
     bad.write_text("{}")
     cases = {
         (): "Say with epyc_analyse_file which run",
-        (f"epyc_analyse_file={bad}",): f"{bad} is no document of a run: schema is missing",
+        (f"epyc_analyse_file={bad}",): f"{bad} cannot be used as the document of a run: schema is missing",
         (
             f"epyc_analyse_file={bad}",
             "epyc_analyse_page=",

@@ -21,6 +21,7 @@ import time
 import urllib.request
 
 from .._errors import BadRequest, Damaged, NotApplied
+from .._formats import FIRST, take_stamp
 from .._io import command, textfile
 from .._io.blocks import suppress
 from .gateway_lock import hold_gateway_lock
@@ -151,9 +152,12 @@ class GatewayService:
     def _load_note_of_original_state(self) -> dict[str, Any] | None:
         text = textfile.read_text(self.note_path)
         try:
-            return None if text is None else dict(json.loads(text))
+            note = None if text is None else dict(json.loads(text))
         except (TypeError, ValueError):
             raise Damaged(self.note_path, "it is no note about a service") from None
+        if note is not None:
+            take_stamp(self.note_path, note, FIRST)
+        return note
 
     def _save_original_and_note(self) -> dict[str, Any]:
         """Copy the configuration, note the state of the service, and return the note."""

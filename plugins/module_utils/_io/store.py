@@ -16,6 +16,7 @@ import stat
 from contextlib import ExitStack, contextmanager, suppress
 
 from .._errors import Absent, Damaged, NewerFormat, TuningError, missing_rights_advice
+from .._formats import FIRST, add_stamp, take_stamp
 from .._notation.shape import first_misfit_message
 from . import textfile
 from .kernelfs import hold_file_lock
@@ -37,8 +38,9 @@ REPAIRS = "repairs.json"
 MEMORY_SPEED = "memory-speed.json"
 #: The file with a line for each run that changed this host; see _knobs/history/history_file.py.
 HISTORY = "history.jsonl"
-#: The format number of all files. A file without a number has this format too, because the first files had no number.
-FORMAT = 1
+#: The present format of each file whose format is not FIRST. With requests of format 2 there is a ledger; see
+#: _knobs/protocol/ledger.py.
+FORMATS = {REQUESTS: 2}
 
 
 class Store:
@@ -64,6 +66,19 @@ class Store:
         Shapes are explained in _notation/shape.py; here every key may be missing. Raises NewerFormat for a file of a
         newer version, and another TuningError for a file or a folder that other users may change.
         """
+        return self._load_data_and_format(name, shape)[0]
+
+    def has_older_format(self, name: str) -> bool:
+        """Return whether a file has an older format than this version writes; False where it does not exist."""
+        return self._load_data_and_format(name, dict)[1] < FORMATS.get(name, FIRST)
+
+    def save_in_present_format(self, name: str) -> None:
+        """Save a file of an older format in the present one; any other file stays as it is."""
+        if self.has_older_format(name):
+            self.save_document(name, self.load_document(name))
+
+    def _load_data_and_format(self, name: str, shape: Any) -> tuple[dict[str, Any], int]:
+        """Return the data of a file and the number of its format; {} and the present format for no file."""
         import json
 
         self._require_private_folder()
@@ -73,20 +88,17 @@ class Store:
         except FileNotFoundError:
             if os.path.islink(path):
                 raise Damaged(path, f"it is a link to {os.readlink(path)}, where nothing is") from None
-            return {}
+            return {}, FORMATS.get(name, FIRST)
         except OSError as error:
             raise _unreadable_file_error(path, error) from None
         except (ValueError, RecursionError) as error:
             raise Damaged(path, f"it is no JSON: {error}") from None
-        number = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
-        if isinstance(number, int) and number > FORMAT:
-            raise NewerFormat(path, number, FORMAT)
-        if number != FORMAT:
-            raise Damaged(path, f"its format is {number!r}, and this version of the collection knows {FORMAT} only")
+        newest = FORMATS.get(name, FIRST)
+        number = take_stamp(path, data, newest) if isinstance(data, dict) else newest
         message = first_misfit_message(data, shape, lacks_keys=True)
         if message:
             raise Damaged(path, message)
-        return data
+        return data, number
 
     def load_cache(self, name: str, shape: Any = dict) -> dict[str, Any]:
         """Return the data of a file that can be computed again, {} for one that is damaged or of a newer version.
@@ -102,7 +114,7 @@ class Store:
         """Replace a file by data, flushed to the disk."""
         import json
 
-        self._write_text(name, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n")
+        self._write_text(name, json.dumps(add_stamp(data, FORMATS.get(name, FIRST)), indent=1, sort_keys=True) + "\n")
 
     def load_lines(self, name: str) -> list[str]:
         """Return the lines of a file that are not empty; none where the file does not exist.

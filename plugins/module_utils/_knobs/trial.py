@@ -16,7 +16,7 @@ import signal
 import time
 from contextlib import suppress
 
-from .._errors import Absent, TuningError
+from .._errors import Absent, Damaged, TuningError
 from .._io import command, textfile
 from .._io.store import TRIAL
 from .._kernel import processes
@@ -46,7 +46,7 @@ def end_trial(store: Store, fs: KernelFS, restore_stored: Callable[[], bool]) ->
     """
     if not store.has_file(TRIAL):
         return
-    journal = store.load_cache(TRIAL, SHAPE)
+    journal = _load_journal(store)
     if journal and journal["boot_id"] == fs.read(BOOT_ID):
         _end_measuring_process(fs, journal)
     restored = restore_stored()
@@ -54,15 +54,23 @@ def end_trial(store: Store, fs: KernelFS, restore_stored: Callable[[], bool]) ->
     if restored:
         with store.hold_lock():
             # Another process may have ended this trial too, and the next one may have begun.
-            if store.load_cache(TRIAL, SHAPE) == journal:
+            if _load_journal(store) == journal:
                 store.remove_file(TRIAL)
 
 
 def remove_trial_of_earlier_boot(store: Store, fs: KernelFS) -> None:
     """Remove the journal of a trial of an earlier boot, whose settings ended with that boot."""
-    if store.has_file(TRIAL) and store.load_cache(TRIAL, SHAPE).get("boot_id") != fs.read(BOOT_ID):
+    if store.has_file(TRIAL) and _load_journal(store).get("boot_id") != fs.read(BOOT_ID):
         with store.hold_lock():
             store.remove_file(TRIAL)
+
+
+def _load_journal(store: Store) -> dict[str, Any]:
+    """Return the journal of the trial, {} for a damaged one. Raises NewerFormat for that of a newer version."""
+    try:
+        return store.load_document(TRIAL, SHAPE)
+    except Damaged:
+        return {}
 
 
 def set_temporary_drop_in(unit: str, text: str | None) -> bool:

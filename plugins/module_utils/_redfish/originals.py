@@ -12,7 +12,8 @@ import json
 import os
 from datetime import datetime, timezone
 
-from .._errors import Damaged, NewerFormat, TuningError
+from .._errors import Damaged, TuningError
+from .._formats import FIRST, add_stamp, take_stamp
 from .._io import textfile
 from .attributes.redaction import redact_secret_values
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from .attributes.registry import Registry, Value
     from .machine import Machine
-
-FORMAT = 1
 
 
 class Originals:
@@ -72,7 +71,6 @@ class Originals:
             originals.setdefault(name, machine.active.get(name))
         if not self.data:
             self.data = {
-                "format": FORMAT,
                 "bmc": machine.bmc_name,
                 "machine": machine.uuid_or_serial_number,
                 "model": machine.model,
@@ -108,7 +106,9 @@ class Originals:
     def _save_originals_document(self, data: dict[str, Any]) -> None:
         self.data = data
         if self.path and not self.read_only:
-            textfile.write_file(self.path, json.dumps(data, indent=1, sort_keys=True) + "\n", mode=0o600)
+            textfile.write_file(
+                self.path, json.dumps(add_stamp(data, FIRST), indent=1, sort_keys=True) + "\n", mode=0o600
+            )
 
 
 def _parse_originals_document(path: str, text: str) -> dict[str, Any]:
@@ -116,9 +116,8 @@ def _parse_originals_document(path: str, text: str) -> dict[str, Any]:
         data = json.loads(text)
     except ValueError:
         raise Damaged(path, "it is no JSON") from None
-    number = data.get("format") if isinstance(data, dict) else None
-    if isinstance(number, int) and number > FORMAT:
-        raise NewerFormat(path, number, FORMAT)
-    if not isinstance(data, dict) or number != FORMAT or not isinstance(data.get("attributes"), dict):
+    if isinstance(data, dict):
+        take_stamp(path, data, FIRST)
+    if not isinstance(data, dict) or not isinstance(data.get("attributes"), dict):
         raise Damaged(path, "it does not hold the originals of a machine")
     return data

@@ -122,6 +122,9 @@ def repair_command_or_sentence(finding: Document) -> str:
         return str(finding["command"])
     if finding["status"] == "unsupported":
         return CHANGE_WHAT_IS_ASKED
+    is_of_task = any(address.startswith("task:") for address in finding["addresses"])
+    if finding["status"] == UNKNOWN and not is_of_task:
+        return "Do what the reason says, and look again."
     return "Run the play without --check."
 
 

@@ -9,7 +9,7 @@ meaning. A document of a newer ``MINOR`` version only has more fields, so that t
 
 from __future__ import annotations
 
-from ..._notation.shape import ANY, Nullable, text_choice_shape
+from ..._notation.shape import ANY, Nullable, text_choice_shape, whole_number_shape
 from ..load.objective_names import OBJECTIVES
 from ..rounds import schedule
 from .value_shapes import AMOUNT, COUNT, DURATION, NAME, NUMBER, PORTION, SCALAR, SEVERAL, SHARE, TEXT, WHOLE
@@ -180,7 +180,7 @@ PREDICTION = {
     "arithmetic": TEXT,
 }
 DOCUMENT_SHAPE = {
-    "schema": WHOLE,
+    "schema": whole_number_shape(1, SCHEMA),
     "minor": WHOLE,
     #: The version of the collection that began the run.
     "collection": Nullable(TEXT),

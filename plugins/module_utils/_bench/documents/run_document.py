@@ -17,10 +17,11 @@ import os
 import zlib
 
 from ..._errors import BadRequest, TuningError
+from ..._formats import COLLECTION, newer_format_message
 from ..._io import textfile
 from ..._io.foreign_json import parse_json
 from ..._io.safe_open import open_file
-from ..._notation.shape import first_misfit_message, format_value
+from ..._notation.shape import first_misfit_message
 from ..._version import VERSION
 from ..load.objective_names import LATENCY, SMALLEST_EFFECT
 from ..rounds import schedule
@@ -58,7 +59,7 @@ def new_run_document(
     return {
         "schema": SCHEMA,
         "minor": MINOR,
-        "collection": VERSION,
+        COLLECTION: VERSION,
         "id": identity,
         "instance": instance,
         "started": started,
@@ -83,8 +84,9 @@ def validate_document(document: Any) -> dict[str, Any]:
     A document is invalid where it does not fit its schema or contradicts itself. Additional keys are valid in a
     document of a newer minor version.
     """
-    if isinstance(document, dict) and document.get("schema", SCHEMA) not in (1, SCHEMA):
-        raise BadRequest(_unknown_schema_message(document))
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise BadRequest(f"it {newer_format_message(schema, SCHEMA, document.get(COLLECTION)).rstrip('.')}")
     document = upgrade_document(document)
     is_newer = isinstance(document, dict) and isinstance(document.get("minor"), int) and document["minor"] > MINOR
     message = first_misfit_message(document, DOCUMENT_SHAPE, more_keys=is_newer) or _contradiction_message(document)
@@ -92,17 +94,6 @@ def validate_document(document: Any) -> dict[str, Any]:
         raise BadRequest(f"{message}; take the file as the run wrote it")
     valid: dict[str, Any] = document
     return valid
-
-
-def _unknown_schema_message(document: Mapping[str, Any]) -> str:
-    version = document.get("collection")
-    reader = "the version that made the run"
-    if isinstance(version, str) and version.isascii() and version.isprintable():
-        reader = f"version {version} of the collection or a newer one"
-    return (
-        f"the schema is {format_value(document['schema'])}, and this version of the collection reads 1 to {SCHEMA} "
-        f"only; use {reader}"
-    )
 
 
 def _contradiction_message(document: Mapping[str, Any]) -> str:
@@ -168,7 +159,7 @@ def load_document(path: str) -> dict[str, Any]:
     try:
         return validate_document(parse_json(text))
     except BadRequest as error:
-        raise BadRequest(f"{path} is no document of a run: {error}.") from None
+        raise BadRequest(f"{path} cannot be used as the document of a run: {error}.") from None
     except ValueError as error:
         raise BadRequest(f"{path} is no JSON ({error}); take the file as the run wrote it.") from None
 

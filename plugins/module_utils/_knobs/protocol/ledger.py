@@ -7,7 +7,10 @@ Settings of the running kernel end with a reboot, so their originals are stored 
 after it. Originals of settings that outlive a reboot, such as boot parameters, are stored until they are restored.
 Registers end with a reboot too, but not if one kernel started the next one (kexec), and neither do their originals.
 
-The originals exist nowhere else, so the ledger has two files, each of which is complete.
+The originals exist nowhere else, so the ledger has two files, each of which is complete. Before anything is stored or
+changed, both files are written. So a host with stored requests and without a ledger has lost its ledger, unless the
+requests have format 1: the version that wrote them wrote the ledger at the first change of a setting, and nothing was
+changed on that host.
 """
 
 from __future__ import annotations
@@ -98,7 +101,7 @@ class Ledger:
             for name in filter(self.store.has_file, FILES):
                 self.store.rename_file(name, f"{name}.damaged")
             self._save_both_files(current)
-        elif len(whole) < len(FILES):
+        elif len(whole) < len(FILES) or self.store.has_older_format(REQUESTS):
             self._save_both_files(self._load_originals_of_this_boot())
 
     def remove_files_if_empty(self) -> None:
@@ -147,9 +150,16 @@ class Ledger:
             except Damaged as error:
                 reasons.append(str(error))
         # The second file may be missing: an older version of the collection wrote only the first one.
-        if not self.store.has_file(FILES[0]) and (whole or reasons or self.store.has_file(REQUESTS)):
+        if not self.store.has_file(FILES[0]) and (whole or reasons or self._has_requests_stored_after_ledger()):
             reasons.append(f"{self.store.file_path(FILES[0])} is gone.")
         return whole, reasons
+
+    def _has_requests_stored_after_ledger(self) -> bool:
+        """Return whether requests are stored by a version that writes the ledger before it stores anything."""
+        try:
+            return self.store.has_file(REQUESTS) and not self.store.has_older_format(REQUESTS)
+        except Damaged:
+            return True
 
     def _load_whole_copy(self) -> dict[str, dict]:  # type: ignore[type-arg]
         whole, reasons = self._read_both_files()
@@ -165,6 +175,8 @@ class Ledger:
     def _save_both_files(self, data: dict[str, dict]) -> None:  # type: ignore[type-arg]
         for name in FILES:
             self.store.save_document(name, data)
+        # Only now does the format of the requests say that there is a ledger.
+        self.store.save_in_present_format(REQUESTS)
         self._files_ensured = True
 
     def _load_originals_of_this_boot(self) -> dict[str, dict]:  # type: ignore[type-arg]

@@ -35,6 +35,7 @@ from .installed import (
     list_files_replaced_since_load,
     list_files_with_other_size_or_time,
     list_installed_or_enabled_instances,
+    missing_plan_message,
     parse_unit_plan,
     read_rpc_worker_plan,
     write_unit_again_message,
@@ -151,9 +152,7 @@ def _judge_drop_ins(unit: str, root: str) -> Verdict:
 def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None, root: str) -> Verdict:
     plan = parse_unit_plan(text) if replaced is None else {}
     if plan is None:
-        return unreadable_address_verdict(
-            "", f"llama:{unit}/loaded", f"the unit carries no complete plan. {write_unit_again_message(unit)}"
-        )
+        return unreadable_address_verdict("", f"llama:{unit}/loaded", missing_plan_message(unit, text))
     reason = "replaced or removed since it was planned; it may still run with the old ones"
     if replaced is None:
         replaced = list_files_replaced_since_load(plan)

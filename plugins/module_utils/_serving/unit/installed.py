@@ -66,12 +66,24 @@ def parse_unit_plan(text: str) -> dict[str, Any] | None:
 
 def parse_plan_with_keys(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     """Return the plan that the text of a unit carries; None where there is none with exactly these keys."""
+    plan = _parse_plan_of_any_version(text)
+    return plan if plan is not None and plan.keys() == keys else None
+
+
+def _parse_plan_of_any_version(text: str) -> dict[str, Any] | None:
     line = text.partition(f"\n{PLAN_MARK}")[2].partition("\n")[0]
     try:
         plan = json.loads(line)
     except ValueError:
         return None
-    return plan if isinstance(plan, dict) and plan.keys() == keys else None
+    return plan if isinstance(plan, dict) else None
+
+
+def missing_plan_message(unit: str, text: str) -> str:
+    """Return why a unit with this text has no plan for this version of the collection, and what to do."""
+    is_whole = _parse_plan_of_any_version(text) is not None
+    what = "the plan of another version of the collection" if is_whole else "no plan, or a part of one"
+    return f"{unit} carries {what}. {write_unit_again_message(unit)}"
 
 
 def append_digest_line(text: str) -> str:
@@ -191,9 +203,7 @@ def select_instance_and_plan(name: str | None, root: str = "/") -> tuple[str, di
     (instance,) = [instance for instance in installed if instance.name == name]
     plan = instance.plan
     if plan is None:
-        raise BadRequest(
-            f"{instance.unit} carries no plan, or a part of one. {write_unit_again_message(instance.unit)}"
-        )
+        raise BadRequest(missing_plan_message(instance.unit, instance.text))
     return name, plan
 
 

@@ -22,6 +22,7 @@ from ..unit.installed import (
     list_changed_mapping_messages,
     list_files_replaced_since_load,
     list_installed_instances,
+    missing_plan_message,
     write_unit_again_message,
 )
 from . import jitter, silent_unit_items
@@ -61,8 +62,7 @@ def check_all_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict
             items_of_instance, facts[name], dummy = check_instance_or_model(host, name, plan, clock)
             items += [*items_of_instance, *list_baseline_items(host, name, plan)]
         else:
-            sentence = f"{instance.unit} carries no plan, or a part of one. {write_unit_again_message(instance.unit)}"
-            items.append(build_item("service", name, UNKNOWN, sentence))
+            items.append(build_item("service", name, UNKNOWN, missing_plan_message(instance.unit, instance.text)))
     return [*items, *silent_unit_items.check_rpc_worker(host, clock)], facts
 
 

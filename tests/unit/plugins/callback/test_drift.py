@@ -149,6 +149,21 @@ def test_all_formats_are_written_and_compared_with(run: Run, tmp_path: Path) -> 
     assert [one["what"] for one in second["gone"]] == ["Write"]
 
 
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (9, "was written by a newer version of the collection: its format is 9, and this version"),
+        (0, "is a report of version 0, which never was. Move it away to start anew."),
+    ],
+)
+def test_a_report_of_another_version_stays_where_it_is(run: Run, tmp_path: Path, version: int, message: str) -> None:
+    path = tmp_path / "previous.json"
+    path.write_text(json.dumps({"kind": "sovereign.epyc.drift", "version": version}))
+    code, output, dummy = run(FILE, "--check", SOVEREIGN_EPYC_DRIFT_PREVIOUS=str(path))
+    assert code == 1 and f"{path} {message}" in " ".join(output.split())
+    assert json.loads(path.read_text())["version"] == version
+
+
 #: Modules of the names that the plugin looks for, which answer what the play has them answer.
 STAND_IN = """\
 import json

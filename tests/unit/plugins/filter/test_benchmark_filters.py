@@ -40,4 +40,6 @@ def test_what_is_no_document_is_refused(made: Callable[[object], str]) -> None:
     del data["seed"]
     with pytest.raises(AnsibleFilterError) as caught:
         made(data)
-    assert str(caught.value) == ("This is no document of a run: seed is missing; take the file as the run wrote it.")
+    assert str(caught.value) == (
+        "This cannot be used as the document of a run: seed is missing; take the file as the run wrote it."
+    )

@@ -39,7 +39,7 @@ def test_relative_paths_begin_where_the_command_is_run(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("missing.json", "There is no /"), ("bad.json", "bad.json is no document of a run: schema is")],
+    [("missing.json", "There is no /"), ("bad.json", "bad.json cannot be used as the document of a run: schema is")],
 )
 def test_what_is_no_run_is_refused_with_its_path(path: str, message: str) -> None:
     with pytest.raises(AnsibleError, match=message):
@@ -51,5 +51,5 @@ def test_documents_are_compared() -> None:
     assert compared["code"] == 0 and compared["runs"][1]["label"] == "new" and "not paired" in compared["text"]
     json.dumps(compared)
     assert run_comparison(read("plain.json"))["code"] == 1
-    with pytest.raises(AnsibleFilterError, match="This is no document of a run"):
+    with pytest.raises(AnsibleFilterError, match="This cannot be used as the document of a run"):
         run_comparison([{}])

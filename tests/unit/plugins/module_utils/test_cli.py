@@ -25,6 +25,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, sort_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
@@ -168,19 +169,23 @@ def test_apply_show_and_restore(machine: Machine) -> None:
     assert machine.run("apply") == (0, "sysfs:numa_balancing: 1 -> 0\n1 settings changed, 0 requests failed\n", "")
     assert machine.balancing() == "0"
     assert machine.run("apply")[1] == "0 settings changed, 0 requests failed\n"
-    drawn, dummy, stored = machine.run("show")[1].partition("\n\nintent: ")
+    drawn, dummy, stored = machine.run("show")[1].partition(
+        f"\n\nversion: {VERSION}, newest run of site.yml: none\nintent: "
+    )
     assert "  CCD  0  L3   0  hvvv  0-3" in drawn.splitlines()
     assert f"intent: {stored}".splitlines() == [
         f"intent: {INTENT}",
         "request sysfs/numa: {'numa_balancing': False}",
         "original sysfs:numa_balancing: 1",
     ]
-    assert json.loads(machine.run("show", "--json")[1])["originals"] == {"sysfs:numa_balancing": "1"}
+    shown = json.loads(machine.run("show", "--json")[1])
+    assert shown["originals"] == {"sysfs:numa_balancing": "1"}
+    assert (shown["version"], shown["site_version"]) == (VERSION, "")
     code, page, _errors = machine.run("restore", "--json")
     assert code == 0
     assert {"address": "sysfs:numa_balancing", "before": "0", "after": "1"} in json.loads(page)["changes"]
     assert machine.balancing() == "1"
-    assert machine.run("show")[1].endswith("\n\nintent: none\n")
+    assert machine.run("show")[1].endswith("run of site.yml: none\nintent: none\n")
 
 
 def test_the_map_has_colours_on_a_terminal_alone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

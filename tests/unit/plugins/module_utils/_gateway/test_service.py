@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NotApplied
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NewerFormat, NotApplied
 from ansible_collections.sovereign.epyc.tests.unit.fakes.distributions import TEXT, Distribution
 
 STATE_LINE = "4 model_chat 1 h1:a 10.9.0.1 2 1 100 100 0 0 0 0 0 0 0 0 - 8081 -"
@@ -43,6 +43,15 @@ def test_haproxy_is_configured_and_restored(distribution: Distribution) -> None:
     nothing = distribution.service()
     nothing.restore_configuration_and_state()
     assert nothing.after == {}
+
+
+def test_a_note_of_a_newer_version_is_refused_and_stays(distribution: Distribution) -> None:
+    distribution.apply()
+    note = Path(distribution.service().note_path)
+    note.write_text('{"format": 9}')
+    with pytest.raises(NewerFormat, match=f"{note} was written by a newer version"):
+        distribution.service().restore_configuration_and_state()
+    assert note.read_text() == '{"format": 9}'
 
 
 def test_a_new_key_has_a_file_of_its_own_and_the_old_file_is_removed(distribution: Distribution) -> None:

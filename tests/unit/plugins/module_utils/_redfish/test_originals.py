@@ -41,6 +41,6 @@ def test_a_damaged_file_of_originals(run: Runs) -> None:
 
 
 def test_a_file_of_originals_of_a_newer_version(run: Runs) -> None:
-    run.file.write_text('{"format": 9}')
-    with pytest.raises(NewerFormat, match="was written by a newer version of the collection: its format is 9"):
+    run.file.write_text('{"format": 9, "collection": "9.8.7"}')
+    with pytest.raises(NewerFormat, match=r"was written by a newer version of the collection \(9\.8\.7\): its format"):
         run(nps="4")

@@ -25,6 +25,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report impor
     markdown_page,
     task_results,
     terminal_page,
+    wording,
 )
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import BEFORE, NOW, gathered, report
@@ -148,6 +149,19 @@ def test_a_check_says_what_would_change_and_ends_with_one_command() -> None:
     markdown = markdown_page.render_markdown(document)
     assert "| a text of 1 line -\\> another one |" in markdown and markdown.count("site.yml") == 1
     assert "now drift" not in drift_html.render_drift_html_page(document)
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "advice"),
+    [
+        ("ledger:lost", "unknown", "Do what the reason says, and look again."),
+        ("task:/Write/", "unknown", "Run the play without --check."),
+        ("sysfs:thp/enabled", "drift", "Run the play without --check."),
+    ],
+)
+def test_what_no_command_repairs_has_an_advice_that_helps(address: str, status: str, advice: str) -> None:
+    finding = {"command": "", "status": status, "addresses": [address]}
+    assert wording.repair_command_or_sentence(finding) == advice
 
 
 def test_colours_are_only_added() -> None:

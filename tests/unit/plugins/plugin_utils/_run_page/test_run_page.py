@@ -366,7 +366,7 @@ def test_a_text_of_a_document_is_never_markup() -> None:
         ("[" * 100_000, "it is no JSON"),
         ("[]", "should be a table"),
         (None, "should be a table"),
-        ({"schema": 3}, "reads 1 to 2 only"),
+        ({"schema": 3}, "reads formats up to 2"),
     ],
 )
 def test_what_is_no_document_is_refused(data: object, why: str) -> None:

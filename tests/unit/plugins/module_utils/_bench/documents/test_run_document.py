@@ -62,7 +62,11 @@ def test_a_run_goes_to_its_file_and_back(tmp_path: Path) -> None:
 
 
 BROKEN = [
-    (put("schema", 3), r"the schema is 3, and .* reads 1 to 2 only; use version .* of the collection or a newer one"),
+    (
+        put("schema", 3),
+        r"^it was written by a newer version .*: its format is 3, and .* reads formats up to 2\. .*use ver",
+    ),
+    (put("schema", "x"), "schema is 'x' and should be"),
     (put("minor", "x"), "minor is 'x' and should be a whole number"),
     (lambda data: data.pop("seed"), "seed is missing"),
     (put("seed", -1), "seed is -1 and should be a whole number from 0 up"),
@@ -130,8 +134,8 @@ def test_a_candidate_has_only_options_of_the_default() -> None:
     [
         ("", "is no JSON"),
         ("[" * 100_000, r"is no JSON \(it has too many levels\)"),
-        ("[]", r"is no document of a run: it is \[\] and should be a table"),
-        (json.dumps({**run(), "seed": None}), "is no document of a run: seed is None"),
+        ("[]", r"cannot be used as the document of a run: it is \[\] and should be a table"),
+        (json.dumps({**run(), "seed": None}), "cannot be used as the document of a run: seed is None"),
     ],
 )
 def test_a_file_that_is_no_run(tmp_path: Path, text: str, sentence: str) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.sto
     StoredRequests,
     load_stored_requests,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 
 BOOT = "first-boot"
 RUNNING = {"boot_id": BOOT, "originals": {"x:a": "1"}}
@@ -73,7 +74,7 @@ def file(ledger: Ledger, turn: int) -> Path:
 
 def test_both_files_hold_the_same(ledger: Ledger) -> None:
     hardware = {"boot_id": BOOT, "originals": {}}
-    expected = {"format": 1, "running": RUNNING, "hardware": hardware, "lasting": {}}
+    expected = {"format": 1, "collection": VERSION, "running": RUNNING, "hardware": hardware, "lasting": {}}
     assert json.loads(file(ledger, 0).read_text()) == expected
     assert file(ledger, 1).read_text() == file(ledger, 0).read_text()
     assert ledger.damaged_copy_reason() == ""
@@ -163,6 +164,48 @@ def test_what_an_older_version_wrote_is_read_and_gets_a_copy(ledger: Ledger) -> 
     assert json.loads(file(ledger, 1).read_text())["format"] == 1
 
 
+@pytest.fixture
+def old_host(tmp_path: Path, ledger: Ledger) -> Ledger:
+    """A host of a version that wrote the ledger at the first change of a setting, and changed none."""
+    for turn in (0, 1):
+        file(ledger, turn).unlink()
+    Path(ledger.store.file_path("desired.json")).write_text('{"intent": {}, "requests": {"x/x": {}}}')
+    return Ledger(ledger.store, ledger.fs)
+
+
+def test_a_host_on_which_an_older_version_changed_nothing_has_an_empty_ledger(old_host: Ledger) -> None:
+    assert (old_host.load_originals(), old_host.damaged_copy_reason(), old_host.has_lost_originals()) == ({}, "", False)
+    converge_knobs([StoredRequests(old_host.store, {"x/x": {}})], old_host)
+    assert not file(old_host, 0).exists(), "nothing was stored or changed"
+
+
+@pytest.mark.parametrize("change", ["stores another request", "changes a setting"])
+def test_from_the_first_change_on_its_ledger_can_be_lost(old_host: Ledger, change: str) -> None:
+    if change == "changes a setting":
+        with old_host.hold_lock():
+            old_host.remember_originals(Quiet(), [Change("x:a", "1", "2")])
+    else:
+        converge_knobs([StoredRequests(old_host.store, {"x/x": {"other": 1}})], old_host)
+    assert file(old_host, 0).read_text() == file(old_host, 1).read_text()
+    for turn in (0, 1):
+        file(old_host, turn).unlink()
+    assert Ledger(old_host.store, old_host.fs).has_lost_originals()
+
+
+def test_the_same_holds_where_an_older_version_left_both_files(ledger: Ledger) -> None:
+    Path(ledger.store.file_path("desired.json")).write_text('{"format": 1, "requests": {"x/x": {}}}')
+    later = Ledger(ledger.store, ledger.fs)
+    later.ensure_files()
+    for turn in (0, 1):
+        file(ledger, turn).unlink()
+    assert later.has_lost_originals()
+
+
+def test_without_a_ledger_and_with_damaged_requests_it_counts_as_lost(old_host: Ledger) -> None:
+    Path(old_host.store.file_path("desired.json")).write_text("{")
+    assert old_host.has_lost_originals()
+
+
 @pytest.mark.parametrize(
     "content",
     [*DAMAGED[:6], b'{"requests": []}', b'{"requests": {"x/x": 5}}', b'{"intent": "none"}', b'{"format": "x"}'],
@@ -171,17 +214,6 @@ def test_damaged_requests_are_named_and_can_be_made_anew(ledger: Ledger, content
     Path(ledger.store.file_path("desired.json")).write_bytes(content)
     with pytest.raises(TuningError, match=r"desired\.json is damaged: .*Move it away, and run site\.yml"):
         load_stored_requests(ledger.store)
-
-
-@pytest.mark.parametrize("name", ["desired.json", "ledger.json", "ledger.copy.json"])
-def test_a_file_of_a_newer_version_is_left_where_it_is(ledger: Ledger, name: str) -> None:
-    Path(ledger.store.file_path(name)).write_text('{"format": 2, "intent": {}}')
-    with pytest.raises(TuningError, match=f"{name} was written by a newer version of the collection") as caught:
-        load_stored_requests(ledger.store)
-        ledger.load_originals()
-    assert ledger.store.load_cache(name) == {}
-    assert "Leave the file where it is" in str(caught.value)
-    assert not any(words in str(caught.value) for words in ("damaged", "Move it away", "from a backup", "restore --"))
 
 
 def test_the_last_file_takes_the_folder_along(ledger: Ledger) -> None:

@@ -345,6 +345,11 @@ def test_units_of_others_are_passed_over_and_torn_ones_are_not(here: Instances) 
     here.unit("llama-torn-rpc.service", INSTANCE_HEAD)
     here.unit("ollama.service", INSTANCE_HEAD)
     items, facts = here.check()
+    here.unit("llama-newer.service", f"{INSTANCE_HEAD}\n{PLAN_MARK}{{}}\n")
+    assert here.check()[0]["service/newer"][1] == (
+        "llama-newer.service carries the plan of another version of the collection. Run the play with llama_server "
+        "again."
+    )
     assert items == {
         "service/torn": (
             "unknown",

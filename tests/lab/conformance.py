@@ -17,6 +17,8 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import 
 from tests.fixtures.virtual_epyc import Guest
 
 PROGRAM = Path(module_requests.__file__).read_text(encoding="utf-8")
+#: The numbers of dies, by which the product finds the CCDs. For Linux 6.1 each L3 domain of QEMU is a die.
+DIES = "/sys/devices/system/cpu/cpu*/topology/die_id"
 #: What a program in the guest imports, once for all programs.
 IMPORTS = ["unittest.mock", "ansible.module_utils.testing"]
 

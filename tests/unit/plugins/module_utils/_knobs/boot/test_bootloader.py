@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import bootloader, grub, grubby, proxmox
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot.systemd_boot import SystemdBoot
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import Boot, bootable
-from ansible_collections.sovereign.epyc.tests.unit.fakes.cmdline_boots import MACHINE, NEW, EntryBoot, efi_host
+from ansible_collections.sovereign.epyc.tests.unit.fakes.cmdline_boots import MACHINE, NEW, OLD, EntryBoot, efi_host
 from ansible_collections.sovereign.epyc.tests.unit.fakes.cmdline_boots import set_variable as put_variable
 
 SYSTEMD_BOOT, OLD_GRUB, GRUB = "systemd-boot 257.13-1~deb13u1", "", "GRUB 2.12"
@@ -123,9 +123,11 @@ def test_the_entry_that_started_the_host_comes_first_in_any_case_of_its_name(tmp
     """systemd-boot tells names in small letters, and with no counter of boots."""
     host = efi_host(tmp_path)
     boot = EntryBoot(host)
-    (host.root / boot.entry(NEW)[1:]).rename(host.root / boot.entry(NEW)[1:].replace(".conf", "+2-1.conf"))
-    put_variable(host, bootloader.CHOSEN_ENTRY, f"{MACHINE}-{NEW}.conf".lower())
-    assert boot.find().entries[0].release == NEW
+    for release, counters in ((NEW, ""), (OLD, "+2-1")):
+        path = host.root / boot.entry(release)[1:]
+        path.rename(path.with_name(f"Debian-{release}{counters}.conf"))
+    put_variable(host, bootloader.CHOSEN_ENTRY, f"debian-{OLD}.conf")
+    assert [(entry.token, entry.release) for entry in boot.find().entries] == [("Debian", OLD), ("Debian", NEW)]
 
 
 def test_what_started_a_host_of_proxmox_boot_tool_says_which_files_it_reads(tmp_path: Path) -> None:

@@ -39,7 +39,9 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.cmdline_boots import (
 KINDS = pytest.mark.parametrize("images", [False, True], ids=["entries", "images"])
 #: Absent, in one row, and as people write it: with comments, in several rows, without a newline at the end.
 FIRST = pytest.mark.parametrize(
-    "cmdline", [None, BASE, f"# ours\n{BASE.replace(' quiet', '')}\n  quiet  loglevel=3"], ids=["absent", "row", "rows"]
+    "cmdline",
+    [None, BASE, f"# nohz_full=7 later\n{BASE.replace(' quiet', '')}\n  quiet  loglevel=3"],
+    ids=["absent", "row", "rows"],
 )
 
 
@@ -47,7 +49,7 @@ FIRST = pytest.mark.parametrize(
 @FIRST
 def test_parameters_are_set_and_the_first_bytes_come_back(tmp_path: Path, images: bool, cmdline: str | None) -> None:
     if images and cmdline:
-        cmdline = cmdline.replace("# ours\n", "")  # Which ukify 257 takes for parameters.
+        cmdline = cmdline.replace("# nohz_full=7 later\n", "")  # Which ukify 257 takes for parameters.
     boot = EntryBoot(efi_host(tmp_path), images, cmdline)
     before = files(boot)
     outcome = run(boot, "nohz_full=1-3", "hugepagesz=1G", "hugepages=2", absent=["quiet"])
@@ -87,10 +89,11 @@ def test_only_the_options_of_an_entry_differ(tmp_path: Path) -> None:
 
 def test_options_may_be_in_several_rows_or_in_none(tmp_path: Path) -> None:
     boot = EntryBoot(efi_host(tmp_path), cmdline=BASE)
-    boot.host.put(boot.entry(NEW), "options root=/dev/vda2 foo=1\nlinux /a\noptions\tro  quiet")
+    boot.host.put(boot.entry(NEW), "options  a=1   b=2\noptions root=/dev/vda2 foo=1\nlinux /a\noptions\tro  quiet")
     boot.host.put(boot.entry(OLD), "linux /a")
     run(boot, "foo=2")
-    assert boot.host.fs.read(boot.entry(NEW)) == "options root=/dev/vda2\nlinux /a\noptions\tro quiet foo=2"
+    rows = boot.host.fs.read(boot.entry(NEW)).splitlines()
+    assert rows == ["options  a=1   b=2", "options root=/dev/vda2", "linux /a", "options\tro quiet foo=2"]
     assert boot.host.fs.read(boot.entry(OLD)) == "linux /a\noptions foo=2"
 
 
@@ -169,6 +172,18 @@ def test_a_failed_build_leaves_all_as_it_was(tmp_path: Path) -> None:
         setattr(boot, fault, False)
 
 
+def test_a_failed_build_gives_the_file_its_former_text_before_the_run_goes_on(tmp_path: Path) -> None:
+    """A kernel that is installed before the rollback must not get the new parameters."""
+    boot = EntryBoot(efi_host(tmp_path), images=True)
+    before = files(boot)
+    boot.fails = True
+    with pytest.raises(TuningError, match="No space left"):
+        boot.find().apply_settings({"nohz_full": "1-3"})
+    after = files(boot)
+    after.pop(first_texts.RECORD[1:])
+    assert after == before
+
+
 def test_an_image_that_gets_its_parameters_elsewhere_is_not_put_in_place(tmp_path: Path) -> None:
     boot = EntryBoot(efi_host(tmp_path), images=True, cmdline=BASE)
     before = files(boot)
@@ -227,12 +242,12 @@ def test_the_command_line_of_an_image(tmp_path: Path) -> None:
     assert uki.read_command_line(str(image)) == " a=1 b\n"
     image.write_bytes(build_image("", [".linux"]))
     assert uki.read_command_line(str(image)) == ""
-    for text in (b"", b"MZ", b"MZ".ljust(0x40, b"\x80"), build_image("a=1")[:0x90]):
+    image.write_bytes(build_image("a=1")[:0x90])
+    assert uki.read_command_line(str(image)) == ""
+    for text in (b"", b"MZ", b"MZ".ljust(0x40, b"\x80"), build_image("a=1").replace(b"PE\0\0", b"NE\0\0")):
         image.write_bytes(text)
-        try:
-            assert uki.read_command_line(str(image)) == ""
-        except TuningError as error:
-            assert str(error) == f"{image} is no unified kernel image."
+        with pytest.raises(TuningError, match=r"image.efi is no unified kernel image\.$"):
+            uki.read_command_line(str(image))
 
 
 # What others do meanwhile

@@ -29,14 +29,26 @@ description:
     moment, after which the files of GRUB are on the disk. A remark says if that was not possible.
   - On the RHEL family the module uses C(grubby) for all boot entries. This part was written after recorded output of
     grubby and was not yet run on such a host.
-  - Hosts that boot by systemd-boot, ostree or proxmox-boot-tool are refused. The message names the place of their
-    parameters.
+  - On hosts that systemd-boot has started, the module changes C(/etc/kernel/cmdline), which kernels get that are
+    installed later, and the boot entries that C(kernel-install) has made for the kernels of the host. Of an entry in
+    C(loader/entries), it changes the options and nothing else. A unified kernel image is built anew by
+    C(kernel-install), beside the present one; the module reads the command line in it before it takes its place. So
+    an image that cannot be built, or lacks a parameter, changes nothing. The same holds for unified kernel images that
+    the firmware starts without a boot loader.
+  - On hosts whose partitions C(proxmox-boot-tool) fills, the module changes C(/etc/kernel/cmdline) and runs
+    C(proxmox-boot-tool refresh), or with GRUB, writes its file and runs C(update-grub). Then it reads what each
+    partition holds. This part was written after the scripts of C(proxmox-boot-tool) and was not yet run on such a host.
+  - The firmware tells which boot loader has started the host, and only that one is changed. If two are installed, a
+    remark says so; if nothing tells which one has started the host, it is refused. So are hosts that boot by ostree or
+    by another boot loader, and boot entries that C(kernel-install) has not made.
   - With O(state=original) the parameters are those of the other files at that time, even if these were edited since. On
     Debian and Ubuntu the file of the module is removed and C(grub.cfg) made again. A remark names lines of other
-    people in the removed file.
+    people in the removed file. C(/etc/kernel/cmdline) and boot entries get back the bytes from before the first change,
+    and a file that did not exist is removed, unless other people have changed them since; then only the parameters of
+    the module go. C(/etc/kernel/sovereign-epyc.json) holds these bytes until then.
 author: The sovereign.epyc authors (@sovereign-epyc)
 requirements:
-  - update-grub on Debian and Ubuntu, grubby on the RHEL family
+  - With GRUB, update-grub or grubby. With unified kernel images, kernel-install of systemd 254 or later
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob

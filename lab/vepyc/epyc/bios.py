@@ -8,7 +8,8 @@
 IOMMU, and the lab hides that instruction from the kernel (kernel_patch.py has the reason).
 
 `dimms` is hardware that no BMC sets: how many memory modules are plugged in, in slots for each of the channels. A
-machine without this setting shows one module without a speed.
+machine without this setting shows one module without a speed. `boot_partition` is a second disk, and `uefi` starts the
+machine from that, which a guest must have filled before; no BMC sets them either.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from ..errors import VepycError
 from .shapes import Shape
 
-HARDWARE_KNOBS = ("dimms",)
+HARDWARE_KNOBS = ("dimms", "boot_partition", "uefi")
 KNOBS = (
     "nps",
     "l3_as_numa",
@@ -69,4 +70,6 @@ def apply_bios_settings(shape: Shape, settings: Mapping[str, Any]) -> Shape:
         l3_as_numa=wanted["l3_as_numa"],
         boost=wanted["boost"],
         dimms=dimms,
+        boot_partition=wanted.get("boot_partition", False),
+        uefi=wanted.get("uefi", False),
     )

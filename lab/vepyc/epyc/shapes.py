@@ -36,6 +36,8 @@ class Shape:
     channels: int = 12  # for memory, of one socket
     memory_mts: int = 4800
     dimms: int | None = None  # memory modules in the whole machine; None is one, as QEMU describes it by itself
+    boot_partition: bool = False  # a second disk with an EFI system partition, which is empty at first
+    uefi: bool = False  # starts from the second disk, by the firmware of a real server; otherwise the first one's GRUB
 
     @property
     def cpus(self) -> int:

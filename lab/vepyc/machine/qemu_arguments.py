@@ -14,6 +14,7 @@ from pathlib import Path
 from ..epyc import smbios
 from ..epyc.shapes import Shape
 from ..errors import VepycError
+from . import uefi
 
 QEMU = "qemu-system-x86_64"
 # CPU flags of an EPYC that only cost time here: smap and pku make QEMU drop its TLB, la57 lengthens each page walk, and
@@ -81,7 +82,7 @@ def build_machine_args(shape: Shape, ssdt: str) -> list[str]:
     args += ["-device", f"virtio-blk-pci,drive=disk,num-queues={_DISK_QUEUES}"]
     args += ["-device", "virtio-net-pci,netdev=net,romfile="]
     args += ["-device", "virtio-rng-pci"]
-    return args
+    return args + uefi.build_arguments(shape)
 
 
 def _build_numa_args(shape: Shape) -> list[str]:

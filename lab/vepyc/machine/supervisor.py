@@ -29,7 +29,7 @@ from ..epyc import acpi, kernel_addresses, kernel_patch, smbios
 from ..epyc.shapes import get_shape
 from ..errors import VepycError
 from ..paths import run_tool
-from . import qemu_arguments
+from . import qemu_arguments, uefi
 from .firmware import Firmware
 from .gdb import Gdb
 from .qmp import Qmp
@@ -64,6 +64,7 @@ class Supervisor:
     def _build_qemu_arguments(self) -> list[str]:
         """Return QEMU's arguments for the present shape, and write the files that they name."""
         smbios.write_structure_files(self.shape, Path())
+        uefi.write_missing_files(self.shape, Path())
         return qemu_arguments.build_machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
 
     def _make_disk(self) -> Path:

@@ -56,6 +56,8 @@ RemainAfterExit=yes
 ExecStart={HOST_TOOL} apply --retry
 TimeoutStartSec=15min
 {WRITER}
+# proxmox-boot-tool mounts the partitions that it fills in a mount namespace of its own.
+RestrictNamespaces=mnt
 
 [Install]
 WantedBy={STARTED_BY[BOOT]}

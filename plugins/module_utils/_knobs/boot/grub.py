@@ -47,7 +47,8 @@ class Grub:
 
     name = "GRUB with update-grub"
     remake_hint = "run update-grub, or have the next run do it"
-    quotes = True
+    #: Why this boot loader was chosen on a host with several.
+    choice_remarks: Sequence[str] = ()
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Grub:
         """Return the parameters of each kernel entry of grub.cfg, without the entries for recovery."""
         return parse_parameters_of_entries(self._read_grub_cfg())
 
-    def stale_drop_in_reason(self) -> str:
+    def unfinished_reason(self) -> str:
         """Return why the drop-in must be written again, as after a change by hand; else an empty text."""
         texts = self._read_drop_ins()
         owned = {path: parse_owned_settings(text, path) for path, text in texts.items() if text is not None}

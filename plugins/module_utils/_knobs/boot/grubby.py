@@ -26,7 +26,7 @@ class Grubby:
 
     name = "grubby"
     remake_hint = "see what 'grubby --info=ALL' shows"
-    quotes = False
+    choice_remarks: Sequence[str] = ()
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Grubby:
         """Return the parameters of each entry, including those for rescue, because grubby changes all entries."""
         return parse_grubby_info(self.run(["grubby", "--info=ALL"]))
 
-    def stale_drop_in_reason(self) -> str:
+    def unfinished_reason(self) -> str:
         """Return an empty text, because grubby needs no drop-in."""
         return ""
 
@@ -55,9 +55,11 @@ class Grubby:
 
     def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make the wanted settings in all entries (None removes a parameter); return remarks for the user."""
+        before = [cmdline.parameters_to_settings(words) for words in self.list_parameters_by_entry()]
         for command in build_grubby_commands(wanted, self.read_configured_settings()):
             self.run(command)
         lines = [cmdline.parameters_to_settings(words) for words in self.list_parameters_by_entry()]
+        _require_others_kept(before, lines, wanted)
         for name, text in wanted.items():
             if not lines or any(line.get(cmdline.canonical_parameter_name(name)) != text for line in lines):
                 raise NotApplied(
@@ -66,6 +68,21 @@ class Grubby:
                 )
         reason = self.flush(WRITES)
         return [disk_flush.unflushed_message(WRITES[0], reason)] if reason else []
+
+
+def _require_others_kept(
+    before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]], wanted: Mapping[str, str | None]
+) -> None:
+    """Raise NotApplied if grubby changed more: some versions look for what to remove in the middle of words."""
+    ours = {cmdline.canonical_parameter_name(name) for name in wanted}
+    for old, new in zip(before, after):
+        lost = sorted(name for name, text in old.items() if name not in ours and new.get(name) != text)
+        if lost:
+            rows = ", ".join(word for name in lost for word in cmdline.setting_to_parameters(name, old[name]))
+            raise NotApplied(
+                "grubby changed other parameters, too. Give them back by hand, in all entries that 'grubby --info=ALL' "
+                f"shows: {rows}."
+            )
 
 
 def build_grubby_commands(wanted: Mapping[str, str | None], present: Mapping[str, str]) -> list[list[str]]:

@@ -14,20 +14,18 @@ from ..._notation import cmdline
 from ..protocol.knob import Knob
 from . import bootloader
 from .drop_in import has_drop_in
+from .first_texts import RECORD
 from .request import BootRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Union
+    from typing import Any
 
     from ..._host.host import Host
     from ..._io.kernelfs import KernelFS
     from ..protocol.knob import Change, Settings, Words
-    from .grub import Grub
-    from .grubby import Grubby
-
-    Loader = Union[Grub, Grubby]
+    from .bootloader import Loader
 
 PREFIX = "cmdline:"
 #: The largest length of a command line: COMMAND_LINE_SIZE on x86 without the final zero byte.
@@ -96,7 +94,7 @@ class CommandLine(Knob):
             return {}
         configured = self.boot_loader.read_configured_settings()
         self._entries = [cmdline.parameters_to_settings(words) for words in self.boot_loader.list_parameters_by_entry()]
-        self._loader_stale_reason = self.boot_loader.stale_drop_in_reason()
+        self._loader_stale_reason = self.boot_loader.unfinished_reason()
         self._seen = {address: configured.get(_canonical_parameter_name(address)) for address in addresses}
         return dict(self._seen)
 
@@ -118,7 +116,7 @@ class CommandLine(Knob):
     def unreachable_reason(self, address: str) -> str | None:
         """Return the reason if the boot loader is unsupported or the drop-in is damaged, else None."""
         try:
-            self.boot_loader.stale_drop_in_reason()
+            self.boot_loader.unfinished_reason()
         except TuningError as error:
             return str(error)
         return None
@@ -135,7 +133,7 @@ class CommandLine(Knob):
 
     def settings_to_restore(self, originals: Settings) -> Settings:
         """Return what the other files of the boot loader set now, if they can be read, else the originals."""
-        if not originals and not has_drop_in(self.fs):
+        if not originals and not has_drop_in(self.fs) and self.fs.read_status(RECORD) is None:
             return {}
         names = {_parameter_name(address): text for address, text in originals.items()}
         try:
@@ -148,6 +146,7 @@ class CommandLine(Knob):
         return wanted == live
 
     def write_changes(self, changes: Sequence[Change]) -> None:
+        self._remarks += self.boot_loader.choice_remarks
         self._remarks += self.boot_loader.apply_settings(
             {change.address[len(PREFIX) :]: change.after for change in changes}
         )

@@ -58,6 +58,14 @@ def test_grubby_cannot_set_spaces() -> None:
         grubby.build_grubby_commands({"a": '"b c"'}, {})
 
 
+def test_what_grubby_changes_beside_ours_is_told() -> None:
+    """As some versions do: to remove smt, they take the end out of nosmt."""
+    answers = iter([RECORDED.replace("quiet", "quiet nosmt"), RECORDED, RECORDED.replace("quiet", "quiet no")])
+    play = lambda command: next(answers) if command[1].startswith("--info") else ""  # noqa: E731
+    with pytest.raises(NotApplied, match=r"Give them back by hand.*: nosmt\.$"):
+        grubby.Grubby(play, lambda paths: None).apply_settings({"smt": None})
+
+
 def test_an_entry_that_grubby_left_out_is_a_failure() -> None:
     with pytest.raises(NotApplied, match="not every boot entry"):
         grubby.Grubby(lambda command: RECORDED).apply_settings({"nohz_full": "1-3"})

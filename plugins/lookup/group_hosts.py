@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: group_hosts
 short_description: The hosts of a group that the collection reads
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Returns the names of the hosts of a group, in the order of the inventory. A group that the inventory does not have

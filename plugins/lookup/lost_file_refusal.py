@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: lost_file_refusal
 short_description: The refusal of a run that would lose a file on the controller
-version_added: 0.1.0
+version_added: 1.0.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Some runs write a file on the controller that later runs need, such as the BIOS settings before the first change.

@@ -77,10 +77,8 @@ def is_drawn_together(host, number, seconds):
         (True, "free", 3, True),
         (False, "free", 3, False),
         (True, "pinned", 3, False),
-        # The kernel counts these as three, of which it rounds the average down, and so finds room for them.
-        (True, "free", 4, True),
     ],
-    ids=["free threads", "switched off", "pinned threads", "threads that fill a domain"],
+    ids=["free threads", "switched off", "pinned threads"],
 )
 def test_which_threads_the_kernel_draws_together(host, aware, kind, number, drawn):
     host.module("sysfs_settings", cache_aware_scheduling=aware)

@@ -151,7 +151,11 @@ def test_no_text_of_others_is_an_order_to_the_terminal(tmp_path: Path, bmc: str,
         {"ansible.builtin.debug": {"msg": f"{{{{ {one} | sovereign.epyc.benchmark_report }}}}"}},
         {"ansible.builtin.debug": {"msg": f"{{{{ [{one}, {one}] | sovereign.epyc.run_comparison }}}}"}},
         {"ansible.builtin.debug": {"msg": f"{{{{ lookup('sovereign.epyc.run_document', '{broken}') }}}}"}},
-        {"ansible.builtin.debug": {"msg": "{{ {'schema': odd} | sovereign.epyc.benchmark_report }}"}},
+        {
+            "ansible.builtin.debug": {
+                "msg": f"{{{{ {one} | combine({{'started': odd}}) | sovereign.epyc.benchmark_report }}}}"
+            }
+        },
     ]
     play = {
         "hosts": "localhost",

@@ -47,6 +47,8 @@ KNOWN = {
     "plugins/module_utils/_kernel/page_cache.py": (2, "files of /proc and of control groups"),
     "plugins/module_utils/_setup/host_tool_files.py": (2, "the folder of the host tool in /usr"),
     "plugins/module_utils/_knobs/partition.py": (1, "drop-ins of systemd in /run"),
+    "plugins/module_utils/_knobs/boot/systemd_boot.py": (4, "our folder and images on the boot partition"),
+    "plugins/module_utils/_knobs/boot/uki.py": (1, "images on the boot partition, which are read only"),
     "plugins/module_utils/_knobs/managed_units.py": (1, "a folder in /run/sovereign-epyc"),
     "plugins/module_utils/_knobs/trial.py": (3, "drop-ins of systemd in /run"),
     "plugins/module_utils/_gateway/gateway_lock.py": (2, "a lock in /run/sovereign-epyc"),

@@ -55,7 +55,7 @@ NOT_INSTALLED = (
     "_serving.recommend",
     "_serving.update",
     *(f"_serving.unit.{name}" for name in UNIT_WRITERS),
-    *(f"_serving.verify.{name}" for name in ("ask", "instance_items", "jitter", "silent_unit_items")),
+    *(f"_serving.verify.{name}" for name in ("ask", "drawn_threads", "instance_items", "jitter", "silent_unit_items")),
     "_redfish",
     "_setup",
     "_tuning",

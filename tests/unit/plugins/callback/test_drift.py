@@ -280,7 +280,7 @@ def test_texts_of_hosts_are_escaped_in_the_terminal(run: Run, tmp_path: Path) ->
     [
         ("{", "cannot be read"),
         ("[]", "is no report"),
-        ('{"kind": "sovereign.epyc.drift", "version": 9}', "version 9"),
+        ('{"kind": "sovereign.epyc.drift", "version": 9}', "its format is 9"),
         ('{"kind": "sovereign.epyc.drift", "version": 1}', "cannot be compared with: generated is missing"),
     ],
 )

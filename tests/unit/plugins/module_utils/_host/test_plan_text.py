@@ -102,7 +102,13 @@ def test_a_machine_without_l3_has_no_map(tmp_path: Path) -> None:
     assert not any(line.startswith("node") for line in lines)
 
 
-V_CACHE = {"model": "AMD EPYC 4584PX 16-Core Processor", "number": 97, "l3_per_socket": 2, "l3_mib": 32, "nodes": 1}
+V_CACHE: dict[str, Any] = {
+    "model": "AMD EPYC 4584PX 16-Core Processor",
+    "number": 97,
+    "l3_per_socket": 2,
+    "l3_mib": 32,
+    "nodes": 1,
+}
 
 
 def with_v_cache(root: Path) -> hosts.Host:

@@ -31,5 +31,5 @@ run ansible-playbook -i inventories/mine sovereign.epyc.plan --list-hosts
 run ansible-playbook -i inventories/mine sovereign.epyc.site --check --diff --list-tasks
 # A Python that discovery finds need not run here, such as a shim of pyenv.
 run ansible-playbook -i localhost, -c local -e ansible_become=false -e "ansible_python_interpreter=$(command -v python)" \
-    sovereign.epyc.plan
+    -e epyc_hosts=all sovereign.epyc.plan
 run ansible-doc -t module sovereign.epyc.epyc_plan >/dev/null

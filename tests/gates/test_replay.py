@@ -258,13 +258,14 @@ def test_its_threads_work_in_turns_where_they_are_pinned(home: Path) -> None:
         before = threads.sample_threads(KernelFS(), [one.process.pid])
         one.times(60)
         after = threads.sample_threads(KernelFS(), [one.process.pid])
-    # A thread that was not there before has worked since. 60 steps of 5 ms, 0.6 of them busy, on two threads; a machine
-    # that is shared gives less of it.
-    computing = {key: thread for key, thread in after.items() if thread.allowed == (cpu,)}
+    # 60 steps of 5 ms, 0.6 of them busy, on two threads; a machine that is shared gives less of it. Threads of requests
+    # may be pinned, too, and work next to nothing.
     worked = [
-        (thread.worked or 0) - (before[key].worked or 0 if key in before else 0) for key, thread in computing.items()
+        (thread.worked or 0) - (before[key].worked or 0 if key in before else 0)
+        for key, thread in after.items()
+        if thread.allowed == (cpu,)
     ]
-    assert len(worked) == 2 and all(0.02 < seconds < 0.12 for seconds in worked)
+    assert len([seconds for seconds in worked if seconds > 0.02]) == 2 and max(worked) < 0.12, worked
 
 
 # What is refused

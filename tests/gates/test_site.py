@@ -49,7 +49,8 @@ def test_nothing_was_switched_off(tmp_path: Path) -> None:
     assert (code, lines) == (1, ["site: there is no machine that was switched off; make one: make site SKU=epyc9754"])
 
 
-def test_another_kernel_gets_a_machine_of_its_own() -> None:
+def test_another_kernel_gets_a_machine_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
     commands = {kernel: " ".join(site.boot_step("epyc9754", kernel).command) for kernel in ("6.12", "backports")}
     assert commands == {
         "6.12": "lab/bin/vepyc up epyc9754 --llama",

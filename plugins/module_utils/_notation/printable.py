@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Escapes characters that would control a terminal or a page instead of being shown.
+"""How values are shown: without characters that would control a terminal or a page, and in quotes.
 
 Characters that Python counts as not printable are escaped: control characters, as for colours and bells, marks that
 change the direction of writing, characters without width or meaning, and bytes that could not be decoded.
@@ -36,6 +36,11 @@ def escape_lines_in_data(data: Any) -> Any:
     if isinstance(data, dict):
         return {escape_lines_in_data(key): escape_lines_in_data(value) for key, value in data.items()}
     return [*map(escape_lines_in_data, data)] if isinstance(data, (list, tuple)) else data
+
+
+def quote_value(value: str | None) -> str:
+    """Return a value in quotes for a message; "nothing" for None."""
+    return "nothing" if value is None else f"'{value}'"
 
 
 class _Escapes(dict):  # type: ignore[type-arg]

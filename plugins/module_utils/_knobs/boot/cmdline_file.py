@@ -13,6 +13,7 @@ from __future__ import annotations
 from ..._errors import NotApplied, TuningError
 from ..._io import command, disk_flush, textfile
 from ..._notation import cmdline
+from ..._notation.printable import quote_value
 from .command_line_text import read_settings, replace_settings, split_cmdline_row, split_entry_row
 from .first_texts import FirstTexts
 
@@ -183,15 +184,11 @@ def require_settings(wanted: Mapping[str, str | None], words: Sequence[str], pla
         found = present.get(cmdline.canonical_parameter_name(name))
         if found != text:
             raise NotApplied(
-                f"cmdline:{name}: {program} succeeded, but {place} does not have it: wanted {_quote_value(text)}, "
-                f"found {_quote_value(found)}."
+                f"cmdline:{name}: {program} succeeded, but {place} does not have it: wanted {quote_value(text)}, "
+                f"found {quote_value(found)}."
             )
 
 
 def without_boot_words(words: Sequence[str]) -> list[str]:
     """Return the parameters of a running kernel without those that a boot loader has added."""
     return [word for word in words if not word.startswith(("BOOT_IMAGE=", "initrd="))]
-
-
-def _quote_value(text: str | None) -> str:
-    return "nothing" if text is None else f"'{text}'"

@@ -21,6 +21,7 @@ import os
 from ..._errors import NotApplied, TuningError
 from ..._io import command, disk_flush, textfile
 from ..._notation import cmdline
+from ..._notation.printable import quote_value
 from .config_files import list_files_that_set, run_config_files
 from .drop_in import (
     DROP_IN,
@@ -170,15 +171,15 @@ class Grub:
             if configured.get(key) != text:
                 later = " and ".join(list_files_that_set(key, files, after=DROP_IN)) or "a file of the same name"
                 raise NotApplied(
-                    f"cmdline:{name}: wanted {_quote_value(text)}, and {later}, which is read after {DROP_IN}, makes "
-                    f"it {_quote_value(configured.get(key))}. Take it out there, or give that file a name that comes "
+                    f"cmdline:{name}: wanted {quote_value(text)}, and {later}, which is read after {DROP_IN}, makes "
+                    f"it {quote_value(configured.get(key))}. Take it out there, or give that file a name that comes "
                     f"before {os.path.basename(DROP_IN)}."
                 )
             if any(line.get(key) != text for line in lines):
-                present = _quote_value(next(line.get(key) for line in lines if line.get(key) != text))
+                present = quote_value(next(line.get(key) for line in lines if line.get(key) != text))
                 raise NotApplied(
                     f"cmdline:{name}: update-grub succeeded, but {RESULT} does not have it: wanted "
-                    f"{_quote_value(text)}, found {present}. Look for a script in /etc/grub.d that does not use "
+                    f"{quote_value(text)}, found {present}. Look for a script in /etc/grub.d that does not use "
                     "GRUB_CMDLINE_LINUX_DEFAULT."
                 )
 
@@ -241,7 +242,3 @@ def parse_parameters_of_entries(text: str, recovery: bool = False) -> list[list[
 
 def _parse_settings(*lines: str) -> dict[str, str]:
     return cmdline.parameters_to_settings(cmdline.split_kernel_command_line(" ".join(lines)))
-
-
-def _quote_value(text: str | None) -> str:
-    return "nothing" if text is None else f"'{text}'"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..._errors import NotApplied, TuningError, Unrestored
 from ..._io.blocks import nullcontext
+from ..._notation.printable import quote_value
 from .knob import Change
 
 TYPE_CHECKING = False
@@ -119,16 +120,12 @@ def _require_read_back(knob: Knob, wanted: Settings) -> None:
         first = left[0]
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
         raise NotApplied(
-            f"{first.address}{more}: the write succeeded without effect; wanted {_quote_value(first.after)}, found "
-            f"{_quote_value(first.before)}.",
+            f"{first.address}{more}: the write succeeded without effect; wanted {quote_value(first.after)}, found "
+            f"{quote_value(first.before)}.",
             address=first.address,
             wanted=first.after,
             found=first.before,
         )
-
-
-def _quote_value(value: str | None) -> str:
-    return "nothing" if value is None else f"'{value}'"
 
 
 def _restore_values_before_run(done: Sequence[tuple[Knob, list[Change]]], error: BaseException) -> None:

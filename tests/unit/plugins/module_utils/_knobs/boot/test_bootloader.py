@@ -19,17 +19,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import 
     proxmox,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot.systemd_boot import SystemdBoot
-from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import Boot, bootable
+from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import Boot
 from ansible_collections.sovereign.epyc.tests.unit.fakes.cmdline_boots import MACHINE, NEW, OLD, EntryBoot, efi_host
 from ansible_collections.sovereign.epyc.tests.unit.fakes.cmdline_boots import set_variable as put_variable
 
 SYSTEMD_BOOT, OLD_GRUB, GRUB = "systemd-boot 257.13-1~deb13u1", "", "GRUB 2.12"
 LOADER_FILE = "/boot/efi/loader/loader.conf"
-
-
-@pytest.fixture
-def boot(tmp_path: Path) -> Boot:
-    return Boot(bootable(tmp_path))
 
 
 def test_ostree_is_refused_by_name(boot: Boot) -> None:

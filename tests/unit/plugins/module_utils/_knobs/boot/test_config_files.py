@@ -12,8 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import config_files, drop_in, grub
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import Boot, bootable, files, knob, line, run, undo
+from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import Boot, files, knob, line, run, undo
 
 #: As the installer of Hetzner leaves it, and as images of OpenNebula have it: both set the whole variable anew.
 OF_PROVIDERS = {
@@ -21,16 +20,6 @@ OF_PROVIDERS = {
     "99-opennebula.cfg": 'GRUB_CMDLINE_LINUX_DEFAULT="net.ifnames=0 biosdevname=0"\nGRUB_TIMEOUT=0\n',
     "kdump-tools.cfg": 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT crashkernel=512M-:192M"\n',
 }
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> hosts.Host:
-    return bootable(tmp_path)
-
-
-@pytest.fixture
-def boot(tree: hosts.Host) -> Boot:
-    return Boot(tree)
 
 
 def put_file(boot: Boot, name: str, text: str) -> None:

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,24 +16,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cm
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
     Boot,
-    bootable,
     files,
     knob,
     line,
     rescue,
     run,
 )
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> hosts.Host:
-    return bootable(tmp_path)
-
-
-@pytest.fixture
-def boot(tree: hosts.Host) -> Boot:
-    return Boot(tree)
-
 
 # What update-grub makes of it
 

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
@@ -30,16 +28,6 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
     run,
     undo,
 )
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> hosts.Host:
-    return bootable(tmp_path)
-
-
-@pytest.fixture
-def boot(tree: hosts.Host) -> Boot:
-    return Boot(tree)
 
 
 def test_nothing_asked_is_refused(boot: Boot) -> None:

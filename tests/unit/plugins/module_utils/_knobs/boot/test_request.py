@@ -6,20 +6,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot.request import BootRequest
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import INTENT, bootable
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> hosts.Host:
-    return bootable(tmp_path)
+from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import INTENT
 
 
 @pytest.mark.parametrize(

@@ -65,11 +65,18 @@ def test_its_page_is_shown_by_a_browser(compared: tuple[PlaybookRun, Path]) -> N
     dummy, folder = compared
     (document,) = (folder / "runs").glob("*.json")
     page = folder / "page.html"
-    words = {"epyc_compare_files": [str(document)], "epyc_compare_page": str(page)}
-    played = run_playbook(folder, "playbooks/compare.yml", "-e", json.dumps(words))
-    assert played.returncode == 2 and "do not roll out" in played.output, played.output
+    words = {"epyc_analyse_file": str(document), "epyc_analyse_page": str(page)}
+    played = run_playbook(folder, "playbooks/analyse.yml", "-e", json.dumps(words))
+    assert played.returncode == 0, played.output
     with Page() as browser:
         browser.open_file(page)
         text = browser.evaluate_javascript("document.body.innerText")
-        assert "do not roll out" in text and SLOW_BUILD in text, text
+        assert "do not roll out" in text and "without-vectors" in text, text
         assert browser.requested_addresses() == [page.as_uri()]
+
+
+def test_a_comparison_of_its_arms_fails_for_the_loss(compared: tuple[PlaybookRun, Path]) -> None:
+    dummy, folder = compared
+    (document,) = (folder / "runs").glob("*.json")
+    played = run_playbook(folder, "playbooks/compare.yml", "-e", json.dumps({"epyc_compare_files": [str(document)]}))
+    assert played.returncode == 2 and "decode" in played.output and "proven loss" in played.output, played.output

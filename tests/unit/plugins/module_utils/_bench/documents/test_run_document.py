@@ -19,8 +19,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench
 
 Data = dict[str, Any]
-#: A run that schema 1 recorded.
-OLD_RUN = Path(__file__).parents[6] / "docs/runs/two-cores.json.gz"
+#: The first samples of a run that schema 1 recorded.
+OLD_RUN = Path(__file__).with_name("ablation_of_schema_1.json.gz")
 
 
 def run(rounds: int = 2) -> Data:

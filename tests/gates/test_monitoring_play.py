@@ -16,6 +16,9 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
 pytestmark = pytest.mark.slow
 
 Play = Callable[..., str]
+PLAYBOOK = "- hosts: all\n  gather_facts: false\n  roles: [sovereign.epyc.epyc_monitoring]\n"
+#: Has tasks find no program.
+NO_PROGRAMS = "  environment: {PATH: /nowhere}\n"
 
 
 @pytest.fixture
@@ -27,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def play(tmp_path: Path, folder: Path) -> Play:
     """Run the role, and return what Ansible says."""
     playbook = tmp_path / "play.yml"
-    playbook.write_text("- hosts: all\n  gather_facts: false\n  roles: [sovereign.epyc.epyc_monitoring]\n")
+    playbook.write_text(PLAYBOOK)
 
     def play(*arguments: str) -> str:
         options = ("-e", f"epyc_monitoring_folder={folder}", "-e", "epyc_monitoring_service=", *arguments)
@@ -71,3 +74,18 @@ def test_a_folder_in_which_the_role_never_wrote_is_left_as_it_is(play: Play, fol
     (folder / "scrape.yml").write_text("theirs")
     assert "changed=0" in play("-e", "epyc_monitoring_state=absent")
     assert list_files(folder) == {"scrape.yml"} and (folder / "targets").is_dir()
+
+
+@pytest.mark.everyday
+@pytest.mark.parametrize("arguments", [(), ("--check",)])
+def test_a_host_without_promtool_is_refused_before_anything_is_written(
+    tmp_path: Path, folder: Path, arguments: tuple[str, ...]
+) -> None:
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(PLAYBOOK + NO_PROGRAMS)
+    options = ("-e", f"epyc_monitoring_folder={folder}", *arguments)
+    done = plays.run(tmp_path, ["one"], [], str(playbook), *options, SOVEREIGN_EPYC_DRIFT_EXIT_CODE="false")
+    assert done.returncode == 2, done.stdout
+    said = " ".join(done.stdout.split())
+    assert "one has no promtool" in said and "with the package prometheus" in said
+    assert "changed=0" in said and not folder.exists()

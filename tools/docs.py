@@ -23,6 +23,15 @@ ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build/docs"
 #: Heading in the index -> the pages below it that this tool generates.
 GENERATED = {"Background": ["recipe-settings"], "Reference": ["reference/index"]}
+#: On top of the index of the site, because the theme hides its own field on a phone.
+SEARCH = """```{raw} html
+<form class="find" role="search" action="search.html" method="get">
+  <input type="search" name="q" aria-label="Search all pages" placeholder="cache_type_k, epyc_plan_draft, ...">
+  <button type="submit">Search pages, variables and options</button>
+</form>
+```
+
+"""
 HEAD = """# The recipe, setting by setting
 
 What the nine-step recipe asks for, which variable gives it here, and why not where it is declined. Made from
@@ -30,14 +39,15 @@ What the nine-step recipe asks for, which variable gives it here, and why not wh
 """
 
 
-def add_contents_tree(index: str) -> str:
-    """Return the index with a table of contents for Sphinx, which has the links of the lists in the index."""
+def render_index(index: str) -> str:
+    """Return the index of the site: with a search, and a table of contents that has the links of the lists."""
     lists = dict(re.findall(r"^## (.+)\n([^#]*)", index, re.MULTILINE))
     for heading in {**lists, **GENERATED}:
         pages = re.findall(r"^- \[.+?\]\((\S+)\.md\)", lists.get(heading, ""), re.MULTILINE)
         lines = [f":caption: {heading}", ":hidden:", "", *pages, *GENERATED.get(heading, [])]
         index += "\n".join(["", "```{toctree}", *lines, "```", ""])
-    return index
+    head, picture, rest = index.partition("![")
+    return head + SEARCH + picture + rest
 
 
 def render_recipe_page(table: list[dict[str, Any]]) -> str:
@@ -75,7 +85,7 @@ def main() -> None:
     shutil.rmtree(BUILD, ignore_errors=True)
     shutil.copytree(ROOT / "docs", source)
     index = source / "index.md"
-    index.write_text(add_contents_tree(index.read_text(encoding="utf-8")), encoding="utf-8")
+    index.write_text(render_index(index.read_text(encoding="utf-8")), encoding="utf-8")
     table = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
     (source / "recipe-settings.md").write_text(render_recipe_page(table), encoding="utf-8")
     (source / "reference").mkdir()

@@ -209,9 +209,9 @@ def test_a_process_that_waits(bare_guest, prove):
 def test_the_example_of_the_documents_with_a_server_of_another_kind(bare_guest, service, tmp_path):
     """docs/engines.md has one for a host of 32 CPUs: its drop-in places the server, and its tasks prove it or fail."""
     text = (ROOT / "docs/engines.md").read_text(encoding="utf-8").replace("31", "4").replace("other.", "placed.")
-    drop_in, tasks = (text.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("ini", "yaml"))
+    drop_in, tasks = (text.partition(begin)[2].partition("```")[0] for begin in ("```ini\n", "```yaml\n- name: Prove"))
     playbook = tmp_path / "prove.yml"
-    play = {"hosts": "all", "gather_facts": False, "become": True, "tasks": yaml.safe_load(tasks)}
+    play = {"hosts": "all", "gather_facts": False, "become": True, "tasks": yaml.safe_load(f"- name: Prove{tasks}")}
     playbook.write_text(json.dumps([play]))
     properties = [line for line in drop_in.splitlines() if "=" in line]
     assert len(properties) == 3

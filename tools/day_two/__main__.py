@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run the procedures of docs/day-two.md on real parts, and write their commands and outputs into that page.
+"""Run the procedures of docs/day-two*.md on real parts, and write their commands and outputs into these pages.
 
     python -m tools.day_two [--only NAME ...]    run procedures, and write their parts of the page
     python -m tools.day_two --again              write the parts from the outputs of the last run of each procedure
@@ -21,6 +21,7 @@ from pathlib import Path
 from tools.day_two.recording import (
     Procedure,
     RecordingError,
+    find_page,
     read_procedures,
     render_procedure,
     replace_generated_part,
@@ -30,7 +31,7 @@ from tools.day_two.stages import STAGES
 from vepyc import VepycError
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE, PROCEDURES, OUTPUTS = ROOT / "docs/day-two.md", Path(__file__).with_name("procedures.yml"), ROOT / "build/day-two"
+PROCEDURES, OUTPUTS = Path(__file__).with_name("procedures.yml"), ROOT / "build/day-two"
 
 
 def select_procedures(procedures: dict[str, Procedure], names: list[str]) -> list[Procedure]:
@@ -60,13 +61,13 @@ def run_on_stages(procedures: list[Procedure]) -> None:
                     (OUTPUTS / f"{procedure.name}.json").write_text(json.dumps(outputs), encoding="utf-8")
 
 
-def write_page(procedures: list[Procedure]) -> None:
-    """Write the parts of procedures into the page, from the outputs of their last run."""
-    page = PAGE.read_text(encoding="utf-8")
+def write_parts(procedures: list[Procedure]) -> None:
+    """Write the part of each procedure into its page, from the outputs of its last run."""
     for procedure in procedures:
         outputs = json.loads((OUTPUTS / f"{procedure.name}.json").read_text(encoding="utf-8"))
-        page = replace_generated_part(page, procedure.name, render_procedure(procedure, outputs))
-    PAGE.write_text(page, encoding="utf-8")
+        page = find_page(ROOT / "docs", procedure.name)
+        text = replace_generated_part(page.read_text(encoding="utf-8"), procedure.name, render_procedure(procedure, outputs))
+        page.write_text(text, encoding="utf-8")
 
 
 def main() -> int:
@@ -79,7 +80,7 @@ def main() -> int:
     try:
         if not options.again:
             run_on_stages(selected)
-        write_page(selected)
+        write_parts(selected)
     except (RecordingError, VepycError) as error:
         print(f"day-two: {error}", file=sys.stderr)
         return 1

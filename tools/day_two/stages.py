@@ -172,6 +172,7 @@ def monitored_fleet() -> Iterator[Hosts]:
             )
         for name, text in (("prometheus", PROMETHEUS), ("alertmanager", ALERTMANAGER)):
             hosts.require(f"cat >/run/{name}.yml <<'END'\n{text}END", "epyc-01")
+        hosts.require(f"ln -s {PARTS}/usr/bin/amtool /usr/local/bin/ && ln -s {PARTS}/usr/share/prometheus /usr/share/", "epyc-01")
         local = "--web.listen-address=127.0.0.1"
         start_unit(
             hosts,
@@ -186,7 +187,6 @@ def monitored_fleet() -> Iterator[Hosts]:
             f"prometheus-alertmanager --config.file=/run/alertmanager.yml --storage.path=/run/alertmanager"
             f" --cluster.listen-address= {local}:9093",
         )
-        hosts.require(f"ln -s {PARTS}/usr/bin/amtool /usr/local/bin/amtool", "epyc-01")
         yield hosts
 
 

@@ -151,6 +151,9 @@ release: docs  ## Build archive, documents and checksums (REPOSITORY=https://...
 record: setup  ## Run `make site`, and put what it says into README.md
 	@PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --record README.md
 
+day-two: setup  ## Run the procedures of docs/day-two.md on real parts, and put what they print into it; 30 minutes
+	@PYTHONPATH=.collections:lab:. $(RUN) python -m tools.day_two $(ARGS)
+
 plans: setup  ## Print what is chosen on seventeen machines for six models; ARGS=--write renews what the test expects
 	PYTHONPATH=.collections:lab:. $(RUN) tools/plans.py $(ARGS)
 
@@ -172,4 +175,4 @@ clean: setup  ## Shut all virtual EPYCs down
 
 .PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule kernels
 .PHONY: bench bench-report bench-fleet bench-llama bench-measuring bench-gateway bench-rows bench-draft bench-driver bench-prediction coverage mutants examples
-.PHONY: docs interface release record plans generations pictures bench-lab clean
+.PHONY: docs interface release record day-two plans generations pictures bench-lab clean

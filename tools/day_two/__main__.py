@@ -66,7 +66,9 @@ def write_parts(procedures: list[Procedure]) -> None:
     for procedure in procedures:
         outputs = json.loads((OUTPUTS / f"{procedure.name}.json").read_text(encoding="utf-8"))
         page = find_page(ROOT / "docs", procedure.name)
-        text = replace_generated_part(page.read_text(encoding="utf-8"), procedure.name, render_procedure(procedure, outputs))
+        text = replace_generated_part(
+            page.read_text(encoding="utf-8"), procedure.name, render_procedure(procedure, outputs)
+        )
         page.write_text(text, encoding="utf-8")
 
 

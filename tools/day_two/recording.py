@@ -154,7 +154,9 @@ def find_page(docs: Path, name: str) -> Path:
     """Return the one page that has the generated part of a procedure."""
     pages = [page for page in sorted(docs.glob("*.md")) if BEGIN.format(name) in page.read_text(encoding="utf-8")]
     if len(pages) != 1:
-        raise RecordingError(f"{len(pages)} pages in {docs.name} have the line '{BEGIN.format(name)}'; one must have it")
+        raise RecordingError(
+            f"{len(pages)} pages in {docs.name} have the line '{BEGIN.format(name)}'; one must have it"
+        )
     return pages[0]
 
 

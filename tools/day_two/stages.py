@@ -69,7 +69,7 @@ class Hosts:
             done = self.runners[host](command)
             output = done.stdout + done.stderr
         else:
-            done = run_command("bash", "-c", command, **quick_ansible_variables())
+            done = run_command("bash", "-c", command, **quick_ansible_variables("sovereign.epyc.plan", "sovereign.epyc.drift"))
             output = done.stdout
         for shown, real in [*self.replacements.items(), *((new, old) for old, new in self.own_names.items())]:
             output = output.replace(real, shown)
@@ -172,7 +172,9 @@ def monitored_fleet() -> Iterator[Hosts]:
             )
         for name, text in (("prometheus", PROMETHEUS), ("alertmanager", ALERTMANAGER)):
             hosts.require(f"cat >/run/{name}.yml <<'END'\n{text}END", "epyc-01")
-        hosts.require(f"ln -s {PARTS}/usr/bin/amtool /usr/local/bin/ && ln -s {PARTS}/usr/share/prometheus /usr/share/", "epyc-01")
+        hosts.require(
+            f"ln -s {PARTS}/usr/bin/amtool /usr/local/bin/ && ln -s {PARTS}/usr/share/prometheus /usr/share/", "epyc-01"
+        )
         local = "--web.listen-address=127.0.0.1"
         start_unit(
             hosts,

@@ -56,9 +56,7 @@ def print_host_state(fs: KernelFS, store: Store) -> int:
     survey = check_settings_and_units(fs, store=store)
     findings = [finding.to_dict() for finding in survey.list_findings()]
     is_tuned = not any(verdict.reason == NOTHING_STORED for verdict in survey.verdicts)
-    wrong = [
-        finding for finding in findings if not finding["pending_reboot"] and finding["reason"] != NOTHING_STORED
-    ]
+    wrong = [finding for finding in findings if not finding["pending_reboot"] and finding["reason"] != NOTHING_STORED]
     waiting = [verdict.address[len(CMDLINE) :] for verdict in survey.verdicts if waits_for_reboot(verdict)]
     restored = parameters_restored_at_next_boot(fs, survey.verdicts)
     serving, is_measured = _describe_instances(fs.root)

@@ -26,7 +26,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import RE
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file, run
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK, append_digest_line
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import (
+    PLAN_MARK,
+    append_digest_line,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import plan

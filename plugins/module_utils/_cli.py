@@ -78,8 +78,6 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--version"]:
         print_lines(f"sovereign-epyc {VERSION}")
         return 0
-    if not arguments:
-        print_error_lines(*unfinished_run_warning(Store(read_only=True)))
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {
@@ -92,6 +90,10 @@ def main(arguments: Sequence[str]) -> int:
         "show": print_stored_requests_and_originals,
     }
     try:
+        if not arguments:
+            from . import _cli_state  # only this command reads instances and their last runs
+
+            return _cli_state.print_host_state(KernelFS(read_only=True), Store(read_only=True))
         if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
             return check_and_write_metrics(as_json, words[2])
         if words[:1] == ["repair"] and len(words) <= 2:
@@ -120,15 +122,14 @@ def run_installed_benchmark(arguments: Sequence[str]) -> int:
     """
     if "--stop" in arguments:
         return stop_measuring_run()
-    from importlib import import_module
+    from ._io import module_sources
 
-    from ._io.module_sources import BENCH, BENCH_PACKAGE
-
-    sys.path.insert(0, BENCH)
     try:
-        command = import_module(f"{BENCH_PACKAGE}._bench.command_line")
+        command = module_sources.import_from_benchmark_archive("_bench.command_line")
     except ImportError:
-        sys.stderr.write(f"There is no {BENCH}, which measures: a run of playbooks/benchmark.yml puts it here.\n")
+        sys.stderr.write(
+            f"There is no {module_sources.BENCH}, which measures: a run of playbooks/benchmark.yml puts it here.\n"
+        )
         return 1
     return int(command.main(arguments))
 

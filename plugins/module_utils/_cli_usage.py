@@ -8,7 +8,7 @@ It imports nothing, because the module that installs the host tool reads it too.
 
 from __future__ import annotations
 
-USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
+USAGE = """usage: sovereign-epyc [COMMAND] [--json] [--textfile FILE]
 
   plan      show which CPUs each role gets on this host under the stored intent
   check     compare every stored setting with the running kernel, and what site.yml was asked for with what is there;
@@ -29,6 +29,8 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   llama     what the units of llama.cpp servers call; alone, it lists its commands
   group     run the programs of a group of hosts as one, as its units call it; alone, it lists its commands
 
+Without a command it shows the state of the host on one screen: tuned since when and by whom, what waits for a reboot,
+who serves and at which speed, what is wrong, and the next step. It changes nothing, and its exit code is that of check.
 apply --retry tries again, three times, where something failed that may be there later.
 restore --without-originals takes back what bears our mark where the record of originals is lost, and says what it
 cannot know.

@@ -8,8 +8,14 @@ This file is apart from words.py, so that modules that only check units need not
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 #: The prefix of the names of playbooks. A repair without it is a command for the host.
 PLAYBOOKS = "sovereign.epyc."
+#: The playbook whose repairs are one run with the tags of all of them, and the option before its tags.
+SITE, TAGS = f"{PLAYBOOKS}site", " --tags "
 
 
 def role_variables_and_repair_of_unit(address: str) -> tuple[str, list[str], str]:
@@ -25,6 +31,19 @@ def role_variables_and_repair_of_unit(address: str) -> tuple[str, list[str], str
 def is_playbook(repair: str) -> bool:
     """Return True if a repair is a playbook with its options, False for a command of the host, or no repair."""
     return repair.startswith(PLAYBOOKS)
+
+
+def choose_next_repair(repairs: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the repair to make first, and those of ``repairs`` that it makes.
+
+    It is site.yml with the tags of all its repairs; without such repairs the first one, "" where there is none.
+    """
+    of_site = [repair for repair in repairs if repair.partition(" ")[0] == SITE]
+    if of_site and SITE not in of_site:
+        tags = dict.fromkeys(repair.partition(TAGS)[2] for repair in of_site)
+        return f"{SITE}{TAGS}{','.join(tags)}", of_site
+    first = SITE if of_site else next(filter(None, repairs), "")
+    return first, of_site or [first]
 
 
 def repair_to_words(repair: str) -> str:

@@ -19,6 +19,16 @@ PACKAGE = f"{HOST_TOOL_FOLDER}/sovereign_epyc"
 BENCH, BENCH_PACKAGE = f"{HOST_TOOL_FOLDER}/bench.zip", "sovereign_epyc_bench"
 
 
+def import_from_benchmark_archive(module: str) -> Any:
+    """Import a module of the library from the archive of the benchmark; ImportError where the host has no archive."""
+    import sys
+    from importlib import import_module
+
+    if BENCH not in sys.path:
+        sys.path.insert(0, BENCH)
+    return import_module(f"{BENCH_PACKAGE}.{module}")
+
+
 def list_module_sources(
     folders: Iterable[str], excluded: Iterable[str], package: str = ""
 ) -> Iterator[tuple[str, str]]:

@@ -17,11 +17,15 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     LAYERS,
     STATUSES,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.next_step import is_playbook
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import schema, task_results
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping, map_schema
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.commands import (
+    RunWithoutCheck,
+    build_next_repair_field,
+    format_repair_command,
+)
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import map_schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
 
 if TYPE_CHECKING:
@@ -169,7 +173,9 @@ class ResultCollector:
             "layers": [{"name": layer, "title": title} for layer, title in LAYERS.items()],
             "groups": _group_hosts_by_state_and_findings(rows),
             "findings": findings,
-            "next": check.build_next_step_field([row["name"] for row in rows if row["findings"]]) if check else None,
+            "next": check.build_next_step_field([row["name"] for row in rows if row["findings"]])
+            if check
+            else build_next_repair_field(findings, inventory, hosts_pattern),
             "gone": resolved,
             "maps": [json.loads(text) for text in map_numbers],
             "hosts": rows,
@@ -248,29 +254,6 @@ class ResultCollector:
         return sorted(result, key=lambda finding: finding["id"])
 
 
-class RunWithoutCheck:
-    """The command line that makes the changes which a run in check mode reported: the same run without --check.
-
-    ``extra_variables`` is True where the run had variables that the command line here leaves out.
-    """
-
-    def __init__(self, words: Sequence[str], extra_variables: bool = False) -> None:
-        self.command_words = words
-        self.extra_variables = extra_variables
-
-    def format_command_for_hosts(self, hosts: Sequence[str]) -> str:
-        """Return the command line, limited to these hosts."""
-        return " ".join(map(escaping.quote_for_shell, [*self.command_words, "-l", ",".join(hosts)]))
-
-    def build_next_step_field(self, hosts: Sequence[str]) -> Document | None:
-        """Return the field ``next`` of the report: the command line for some hosts, or None for no hosts."""
-        return (
-            {"command": self.format_command_for_hosts(hosts), "extra_variables": self.extra_variables}
-            if hosts
-            else None
-        )
-
-
 class PreviousReport:
     """The report before this report, which knows since when settings differ, and which findings are resolved now."""
 
@@ -319,23 +302,6 @@ class PreviousReport:
             return LAYER_ORDER.index(finding["layer"]), natural_sort_key(finding["label"]), finding["what"]
 
         return sorted(result, key=sort_key)
-
-
-def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence[str], hosts_pattern: str = "") -> str:
-    """Return the command line that repairs a finding on these hosts; "" for a finding without a repair.
-
-    ``hosts_pattern`` is the extra variable epyc_hosts of the run that found it.
-    """
-    where = [word for name in inventory for word in ("-i", name)]
-    if not repair:
-        return ""
-    if is_playbook(repair):
-        playbook, *options = repair.split()
-        chosen = ["-e", f"epyc_hosts={hosts_pattern}"] if hosts_pattern else []
-        words = ["ansible-playbook", *where, playbook, *chosen, "-l", ",".join(hosts), *options]
-    else:
-        words = ["ansible", ",".join(hosts), *where, "--become", "-m", "ansible.builtin.command", "-a", repair]
-    return " ".join(map(escaping.quote_for_shell, words))
 
 
 def report_exit_code(document: Document) -> int:

@@ -88,7 +88,7 @@ def _render_markdown_lines(document: Document) -> Iterator[str]:
 
 def _render_repair_items(document: Document, cells: Iterable[FindingCells]) -> Iterator[str]:
     """Yield the repair of each finding; for a check, the one command that makes all the changes of the report."""
-    if document["next"]:
+    if document["check"] and document["next"]:
         more = ", with the same \\-e" if document["next"]["extra_variables"] else ""
         yield from ("", f"## Next{more}", "", format_code(document["next"]["command"]))
     elif document["findings"]:

@@ -66,7 +66,8 @@ def _render_page_lines(document: Document, painter: _Painter) -> Iterator[str]:
             yield "  No task reported on its settings."
         for number in group["findings"]:
             yield from _render_finding(cells[number], findings[number]["status"], painter, document["check"])
-    yield from _render_repair_lines(document, cells.values())
+    if not document["check"]:
+        yield from _render_repair_lines(document, cells.values())
     if document["gone"]:
         titles = {layer["name"]: layer["title"] for layer in document["layers"]}
         yield ""
@@ -80,6 +81,7 @@ def _render_page_lines(document: Document, painter: _Painter) -> Iterator[str]:
     for group in [group for group in document["groups"] if group["state"] == CLEAN]:
         clean = wording.CHECK_WORDS[CLEAN].upper() if document["check"] else "CLEAN"
         yield f"{painter.colour_by_status(clean, CLEAN)} {format_host_group(group)}"
+    yield from _render_last_lines(document, painter)
 
 
 def _render_finding(cells: FindingCells, status: str, painter: _Painter, check: bool) -> Iterator[str]:
@@ -93,19 +95,28 @@ def _render_finding(cells: FindingCells, status: str, painter: _Painter, check: 
 
 
 def _render_repair_lines(document: Document, cells: Iterable[FindingCells]) -> Iterator[str]:
-    """Yield the repairs by command; for a check, the one command that makes all the changes of the report."""
+    """Yield the repairs by command."""
     if not document["findings"]:
         return
     yield ""
-    if document["check"] and document["next"]:
-        yield f"Next{', with the same -e' if document['next']['extra_variables'] else ''}:"
-        yield f"  {document['next']['command']}"
-        return
     yield "Repair:"
     by_instruction: dict[str, list[str]] = {}
     for row in cells:
         by_instruction.setdefault(row.instruction, []).append(row.number)
     yield from (f"  [{', '.join(numbers)}] {instruction}" for instruction, numbers in by_instruction.items())
+
+
+def _render_last_lines(document: Document, painter: _Painter) -> Iterator[str]:
+    """Yield a line for each group of hosts that is not clean, and the command that comes next."""
+    findings = {finding["id"]: finding for finding in document["findings"]}
+    for group in document["groups"]:
+        if group["state"] == CLEAN:
+            continue
+        state = painter.colour_by_status(wording.group_state_words(group, document).upper(), group["state"])
+        yield f"{state} {format_host_group(group)}: {wording.last_line_of_group(group, findings, document)}"
+    if document["next"]:
+        yield f"Next{', with the same -e' if document['next']['extra_variables'] else ''}:"
+        yield f"  {document['next']['command']}"
 
 
 def _render_host_counts_by_layer(document: Document) -> Iterator[str]:

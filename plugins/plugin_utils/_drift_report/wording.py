@@ -25,6 +25,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames im
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import count_with_noun
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
 
 STATE_WORDS = {UNREACHABLE: "unreachable", FAILED: "failed", "drift": "with drift", UNKNOWN: "unknown", CLEAN: "clean"}
@@ -57,6 +59,17 @@ def report_kind_word(document: Document) -> str:
 def group_state_words(group: Document, document: Document) -> str:
     """Return the state of a group of hosts in a word or two."""
     return CHECK_WORDS["drift"] if document["check"] and group["state"] == "drift" else str(group["state"])
+
+
+def last_line_of_group(group: Document, findings: Mapping[int, Document], document: Document) -> str:
+    """Return what was found on a group of hosts, and what waits for a reboot, in one sentence."""
+    if group["state"] in (UNREACHABLE, FAILED):
+        return "see above."
+    number = len(group["findings"])
+    waiting = sum(bool(findings[finding]["pending_reboot"]) for finding in group["findings"])
+    found = count_with_noun(number, "change" if document["check"] else "finding")
+    waits = f", of which {waiting} {'waits' if waiting == 1 else 'wait'} for a reboot" if waiting else ""
+    return f"{found}{waits}. Nothing was changed."
 
 
 def finding_status_words(finding: Document, document: Document) -> str:

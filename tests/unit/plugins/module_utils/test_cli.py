@@ -73,7 +73,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return Machine(tmp_path, capsys)
 
 
-@pytest.mark.parametrize("words", [(), ("undo",), ("check", "apply"), ("check", "--textfile"), ("apply", "--verbose")])
+@pytest.mark.parametrize(
+    "words", [("--json",), ("undo",), ("check", "apply"), ("check", "--textfile"), ("apply", "--verbose")]
+)
 def test_what_it_does_not_know_is_answered_by_its_usage(machine: Machine, words: tuple[str, ...]) -> None:
     assert machine.run(*words) == (1, "", _cli.USAGE)
 

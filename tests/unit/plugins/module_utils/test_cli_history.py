@@ -97,13 +97,6 @@ def test_a_run_that_did_not_end_is_the_first_line(
     assert json.loads(command(words, "--json")[1])["unfinished_run"]["layers"] == ["numa", "cat"]
 
 
-def test_it_comes_before_the_usage_too(command: Command, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert command() == (1, "", _cli.USAGE)
-    begin(store, monkeypatch)
-    dummy, page, errors = command()
-    assert (page, errors.startswith(DID_NOT_END), errors.endswith(_cli.USAGE)) == ("", True, True)
-
-
 def test_it_is_not_forgotten(command: Command, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(store, monkeypatch)
     first, second = command("history", "--forget")[1].splitlines()

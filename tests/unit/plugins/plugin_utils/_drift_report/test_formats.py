@@ -75,7 +75,10 @@ Gone since the last report:
   boot parameters  hosts: 1 ok, 1 drift
   boot service     hosts: 2 ok
   Not asked for on any host: frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp.
-CLEAN b"""
+CLEAN b
+DRIFT a: 2 findings. Nothing was changed.
+Next:
+  ansible-playbook -i inventories/x sovereign.epyc.site -l a --tags cat,grub_params"""
 
 
 class Texts(HTMLParser):
@@ -114,16 +117,17 @@ WOULD CHANGE c
   [3] other tasks: Write, /etc/x: would change
       the task would change it
 
-Next, with the same -e:
-  ansible-playbook playbooks/site.yml --tags numa,llama -l a,c
-
 4 settings checked: 1 ok, 3 would change.
   kernel settings  hosts: 1 ok, 1 would change, 1 not looked at
   llama.cpp        hosts: 1 would change, 2 not looked at
   other tasks      hosts: 1 would change, 2 not looked at
   Not looked at in this run: huge pages, L3 partition, frequencies, idle states, prefetchers, interrupts, CPU \
 partition, boot parameters, BIOS, boot service.
-WOULD NOT CHANGE b"""
+WOULD NOT CHANGE b
+WOULD CHANGE a: 2 changes. Nothing was changed.
+WOULD CHANGE c: 1 change. Nothing was changed.
+Next, with the same -e:
+  ansible-playbook playbooks/site.yml --tags numa,llama -l a,c"""
 
 
 def test_a_check_says_what_would_change_and_ends_with_one_command() -> None:
@@ -297,7 +301,7 @@ def test_layers_of_a_failed_host_are_not_checked_rather_than_not_configured() ->
     lines = terminal_page.render_terminal_page(document).splitlines()
     assert "  L3 partition     hosts: 1 ok, 1 drift, 3 not looked at" in lines
     nobody = "frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp"
-    assert lines[-2] == f"  Not asked for on any host that was looked at: {nobody}."
+    assert f"  Not asked for on any host that was looked at: {nobody}." in lines
     page = Texts(drift_html.render_drift_html_page(document))
     marks = [attributes.get("title") for tag, attributes in page.tags if tag == "td"]
     # A column for each layer that is asked for: of mask, msr and what every host of the fleet has.

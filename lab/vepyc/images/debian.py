@@ -23,6 +23,8 @@ _ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid"
 DEBIAN_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 #: Where mmdebstrap writes the options of dpkg.
 _DPKG_OPTIONS = "/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
+#: Where mmdebstrap writes the options of apt.
+_APT_OPTIONS = "/etc/apt/apt.conf.d/99mmdebstrap"
 _INITRAMFS = "/etc/initramfs-tools/conf.d"
 
 

@@ -30,11 +30,9 @@ from .paths import compute_digest, ensure_directory, ensure_ssh_key, hold_lock
 from .quick_python import python_files
 
 SUITE = "trixie"
-PACKAGES = (
-    *("dbus", "iproute2", "openssh-server", "procps", "python3", "python3-apt", "sudo", "systemd-sysv"),
-    # The tools to build llama.cpp. cmake only recommends make, and mmdebstrap does not install recommendations.
-    *("ccache", "cmake", "g++", "make"),
-)
+SYSTEM_PACKAGES = ("dbus", "iproute2", "openssh-server", "procps", "python3", "python3-apt", "sudo", "systemd-sysv")
+#: Those and the tools to build llama.cpp. cmake only recommends make, and mmdebstrap does not install recommendations.
+PACKAGES = (*SYSTEM_PACKAGES, "ccache", "cmake", "g++", "make")
 # Units that cannot work in a container, or would make `systemctl is-system-running` say "degraded".
 _MASKED_UNITS = ("systemd-modules-load.service", "apt-daily.timer", "apt-daily-upgrade.timer", "ssh.service")
 _LINKS = {**{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS}, **python_files.SPEEDUP_LINKS}
@@ -175,16 +173,20 @@ class Container:
 
 @contextlib.contextmanager
 def running_container(
-    name: str, binds: Mapping[Path, str] | None = None, writable: Mapping[Path, str] | None = None
+    name: str,
+    binds: Mapping[Path, str] | None = None,
+    writable: Mapping[Path, str] | None = None,
+    suite: str = SUITE,
+    packages: Sequence[str] = PACKAGES,
 ) -> Iterator[Container]:
     """Start a container, and end it when the block ends. If one of this name runs already, wait for its end first.
 
     ``binds`` are folders or files of this machine, with their paths in the container, where they are read-only;
-    ``writable`` are those that the container may change.
+    ``writable`` are those that the container may change. ``suite`` is the release of Debian, with these packages.
     """
     if os.geteuid() != 0:
         raise VepycError("containers need root, because their namespaces do; run this command as root")
-    root = ensure_container_root()
+    root = ensure_container_root(suite, packages)
     with hold_lock(f"container-{name}"):
         folder = ensure_directory("containers", name)
         shutil.rmtree(folder)
@@ -213,20 +215,20 @@ def running_container(
             shutil.rmtree(folder)
 
 
-def ensure_container_root() -> Path:
-    """Return the folder of the Debian that every container starts from; build it first when it is missing."""
+def ensure_container_root(suite: str = SUITE, packages: Sequence[str] = PACKAGES) -> Path:
+    """Return the folder of the Debian that containers start from; build it first when it is missing."""
     files = {
         **_FILES,
         **python_files.speedup_files(),
         "root/.ssh/authorized_keys": ensure_ssh_key().with_suffix(".pub").read_text(),
     }
-    parts = [SUITE, *PACKAGES, json.dumps(files), json.dumps(_LINKS)]
-    target = ensure_directory("roots") / f"{SUITE}-{compute_digest(parts)}"
+    parts = [suite, *packages, json.dumps(files), json.dumps(_LINKS)]
+    target = ensure_directory("roots") / f"{suite}-{compute_digest(parts)}"
 
     def build(folder: Path) -> None:
         log = ensure_directory("logs") / f"root-{target.name}.log"
-        print(f"installing {SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
-        install_debian(SUITE, PACKAGES, folder, log)
+        print(f"installing {suite} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
+        install_debian(suite, packages, folder, log)
         write_files_and_links(folder, files, _LINKS)
 
     return ensure_folder(target, build)

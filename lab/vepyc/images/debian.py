@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +23,8 @@ _ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid"
 DEBIAN_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 #: Where mmdebstrap writes the options of dpkg.
 _DPKG_OPTIONS = "/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
+#: Where mmdebstrap writes the options of apt.
+_APT_OPTIONS = "/etc/apt/apt.conf.d/99mmdebstrap"
 _INITRAMFS = "/etc/initramfs-tools/conf.d"
 
 
@@ -43,6 +46,8 @@ def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path, k
     if "initramfs-tools" in packages:
         command += [f'--setup-hook=mkdir -p "$1"{_INITRAMFS} && echo MODULES=list >"$1"{_INITRAMFS}/first']
         command += [f'--customize-hook=rm "$1"{_INITRAMFS}/first']
+    command += [f"--aptopt={line}" for line in _list_date_check_settings()]
+    command += [f'--customize-hook=rm -f "$1"{_APT_OPTIONS}']
     sources = [debian_mirror()]
     if kernel_suite:
         sources.append(f"deb [signed-by={DEBIAN_KEYS}] {debian_mirror()} {kernel_suite} main")
@@ -50,6 +55,15 @@ def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path, k
         folder = "/etc/apt/preferences.d"
         command += [f'--setup-hook=mkdir -p "$1"{folder} && printf {shlex.quote(pin)} >"$1"{folder}/kernel']
     run_tool([*_ENDS_WITH_US, *command, suite, str(root), *sources], log)
+
+
+def _list_date_check_settings() -> list[str]:
+    """Return the settings of this machine's apt on dates of a mirror, which mmdebstrap would not read.
+
+    A mirror that is a stored copy of an earlier day looks expired, and only who chose it knows that this is right.
+    """
+    command = ["apt-config", "dump", "Acquire::Check-Valid-Until", "Acquire::Check-Date"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def debian_mirror() -> str:

@@ -10,6 +10,7 @@ successfully when all arguments before were accepted. All probes run in the sand
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import signal
@@ -44,6 +45,8 @@ LIBRARY = re.compile(r"=> (/\S.*) \(0x")
 OWN_LIBRARY = re.compile(r"lib(?:llama|ggml|mtmd)")
 #: Libraries that a server loads at run time, and among them the libraries that compute on a kind of CPU.
 BACKEND, CPU_BACKEND = re.compile(r"libggml-.*\.so"), re.compile(r"libggml-cpu.*\.so")
+#: Folders of such libraries, from the folder of libggml.so.
+BACKEND_FOLDERS = "ggml/backends*"
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 #: A flag that every help text has. --help of ik_llama.cpp ends with exit code 1, so a text with this flag is a success.
 FLAG_IN_EVERY_HELP = "--ctx-size"
@@ -90,16 +93,31 @@ def require_program_file(binary: str) -> None:
 
 
 def _run_ldd(binary: str, walls: Hardening) -> str:
-    """Return the output of ldd for a binary and the CPU libraries in its folder; empty for a static binary.
+    """Return the output of ldd for a binary, and then for the CPU libraries that it loads; empty for a static binary.
 
     ldd runs the loader that the binary names, so that ldd needs the sandbox as the binary does.
     """
-    return sandbox.run_in_sandbox(walls, ["ldd", binary, *_list_files_in_folder(binary, CPU_BACKEND)], SECONDS).out
+    linked = sandbox.run_in_sandbox(walls, ["ldd", binary], SECONDS).out
+    backends = _list_backends(binary, linked, CPU_BACKEND)
+    return linked + (sandbox.run_in_sandbox(walls, ["ldd", *backends], SECONDS).out if backends else "")
 
 
-def _list_files_in_folder(binary: str, pattern: re.Pattern[str]) -> list[str]:
-    folder = os.path.dirname(os.path.realpath(binary))
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if pattern.match(name)]
+def _list_backends(binary: str, linked: str, pattern: re.Pattern[str]) -> list[str]:
+    """Return the libraries that a server loads at run time, of the names that match.
+
+    They are beside the binary, or where Debian has them: in a folder ggml/backends0 beside libggml.so. ``linked`` is
+    the output of ldd for the binary.
+    """
+    folders = {os.path.dirname(os.path.realpath(binary))}
+    for library in LIBRARY.findall(linked):
+        if OWN_LIBRARY.match(os.path.basename(library)):
+            folders.update(glob.glob(os.path.join(glob.escape(os.path.dirname(library)), BACKEND_FOLDERS)))
+    return [
+        os.path.join(folder, name)
+        for folder in sorted(folders)
+        for name in sorted(os.listdir(folder))
+        if pattern.match(name)
+    ]
 
 
 def _read_sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
@@ -107,7 +125,8 @@ def _read_sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
     server_libraries = [
         path for path in linked if OWN_LIBRARY.match(os.path.basename(path)) or not path.startswith(SYSTEM)
     ]
-    paths = {os.path.realpath(path) for path in (binary, *server_libraries, *_list_files_in_folder(binary, BACKEND))}
+    backends = _list_backends(binary, libraries, BACKEND)
+    paths = {os.path.realpath(path) for path in (binary, *server_libraries, *backends)}
     statuses = {path: os.stat(path) for path in sorted(paths) if os.path.exists(path)}
     return {path: [status.st_size, status.st_mtime_ns] for path, status in statuses.items()}
 

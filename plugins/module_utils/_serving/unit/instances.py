@@ -18,7 +18,13 @@ from . import read_speed, start_first, start_limits, systemd_verify
 from .installed import list_installed_instances, parse_unit_plan, read_instance_unit_texts
 from .instance import Instance, PlanReport, needs_restart
 from .pending import NOTHING_PENDING, Pending
-from .refusals import Refusals, require_distinct_names_and_ports, require_free_port, require_known_user
+from .refusals import (
+    Refusals,
+    require_distinct_names_and_ports,
+    require_free_port,
+    require_known_user,
+    require_no_packaged_unit,
+)
 from .shared_host import (
     list_memory_of_instance,
     plan_instance_among_others,
@@ -82,6 +88,8 @@ def build_knobs(
     knobs: list[Knob] = [Instance(name, {}, root=root, row=engine.row) for name in removed_names]
     for options, request in parsed_requests:
         capabilities = servers.get(options.binary)
+        with refusals.collect_error_of_block(options.name):
+            require_no_packaged_unit(engine.row.unit_names(options.name), root)
         with refusals.collect_error_of_block(options.name):
             require_free_port(host.fs, options, planner.list_ending_units(options.name) if planner else [])
         with refusals.collect_error_of_block(options.name):

@@ -10,14 +10,14 @@ import pwd
 from contextlib import contextmanager
 
 from ..._errors import BadRequest, TuningError
-from ..._io import sandbox
+from ..._io import sandbox, textfile
 from ..._io.path_visibility import find_access_barrier
 from ..._kernel import tcp_sockets
 from ..hooks import keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..._io.kernelfs import KernelFS
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     #: The name of an instance, its planned placement, and the files that it maps.
     FilePlacement = tuple[str, Mapping[str, Any], Sequence[str]]
 
+#: The folders of the units that packages install.
+PACKAGED_UNIT_FOLDERS = ("/usr/lib/systemd/system", "/lib/systemd/system")
 #: The seconds that opening the files may take, which may be on a network.
 READ_TIMEOUT = 60
 #: Advice for a path, by the missing access: a folder that cannot be entered, or a file that cannot be read or seen.
@@ -76,6 +78,19 @@ def require_distinct_names_and_ports(options: Sequence[OptionTable]) -> None:
                 raise BadRequest(
                     f"Instances {owner} and {instance.name} both have port {port}. Give each another port."
                 )
+
+
+def require_no_packaged_unit(unit_names: Iterable[str], root: str) -> None:
+    """Raise BadRequest for a unit name of an instance that a package has, as llama-server.service of Debian has.
+
+    The unit of the instance would hide the one of the package, and scripts of the package would stop the instance.
+    """
+    for path in (f"{folder}/{unit}" for unit in unit_names for folder in PACKAGED_UNIT_FOLDERS):
+        if os.path.exists(textfile.path_in_tree(root, path)):
+            raise BadRequest(
+                f"Its unit would have the name of {path}, which a package installed, and each update of that package "
+                "would stop the instance. Give the instance another name."
+            )
 
 
 def require_matching_file_placement(first: FilePlacement, second: FilePlacement) -> None:

@@ -124,6 +124,29 @@ def test_of_which_files_a_server_consists(tmp_path: Path, monkeypatch: pytest.Mo
     assert probe.list_program_file_sizes_and_times(str(tmp_path / "current/llama-server"), None) == found
 
 
+def test_libraries_that_debian_keeps_in_a_folder_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """libggml.so loads them at run time, so ldd of the binary does not show them; they have OpenMP, and it does not."""
+    binary = answering(tmp_path)
+    folder = tmp_path / "lib/ggml/backends0"
+    folder.mkdir(parents=True)
+    backend = folder / "libggml-cpu-zen4.so"
+    (tmp_path / "lib/libggml.so.0").touch()
+    outputs = {
+        binary: f"\tlibggml.so.0 => {tmp_path}/lib/libggml.so.0 (0x7f)\n",
+        str(backend): "\tlibgomp.so.1 => /lib/libgomp.so.1 (0x7f)\n",
+    }
+    monkeypatch.setattr(
+        probe.sandbox,
+        "run_in_sandbox",
+        lambda walls, words, seconds: CommandResult(0, "".join(outputs[path] for path in words[1:]), ""),
+    )
+    files, openmp = probe.list_program_files_and_openmp(binary, None)
+    assert (str(backend) in files, openmp) == (False, False)
+    backend.touch()
+    files, openmp = probe.list_program_files_and_openmp(binary, None)
+    assert (str(backend) in files, openmp) == (True, True)
+
+
 @pytest.mark.parametrize("die", ["kill -ILL $$", "exit 132"])
 def test_sigill_wherever_it_comes(tmp_path: Path, die: str) -> None:
     capabilities = server(NEW)

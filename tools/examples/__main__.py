@@ -8,7 +8,8 @@
 
 Examples are the code blocks of the documents, or of the pages given, and the EXAMPLES of the modules. ansible-playbook
 checks the syntax of tasks and plays. Options of tasks are compared with the specifications of the modules, variables
-with those of the roles, and commands with the argument parsers of the programs. Prints wrong examples; exit code 1.
+with those of the roles, and commands with the argument parsers of the programs. Names between backticks in the text of
+a page, such as variables and playbooks, must exist. Prints what is wrong; exit code 1.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from tools.examples.commands import check_shell_line
+from tools.examples.names import list_wrong_names
 from tools.examples.specs import (
     PLUGINS,
     ROOT,
@@ -55,9 +57,12 @@ def list_page_blocks(page: Path) -> Iterator[Block]:
     """Yield the code blocks of a page; an indented block has no language and cannot be checked."""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type in ("fence", "code_block"):
-            name = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page.name
             line = token.map[0] + 1 if token.map else 0
-            yield Block(f"{name}:{line}", token.info.strip(), token.content)
+            yield Block(f"{_name_of_page(page)}:{line}", token.info.strip(), token.content)
+
+
+def _name_of_page(page: Path) -> str:
+    return str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
 
 
 def list_module_examples() -> Iterator[Block]:
@@ -150,7 +155,7 @@ def main(pages: Sequence[str]) -> int:
     blocks = [block for path in paths for block in list_page_blocks(path)]
     if not pages:
         blocks += list_module_examples()
-    messages: list[str] = []
+    messages = [f"{_name_of_page(path)}:{line}: {wrong}" for path in paths for line, wrong in list_wrong_names(path)]
     with tempfile.TemporaryDirectory() as folder:
         files: dict[str, list[str]] = {}
         for block in blocks:

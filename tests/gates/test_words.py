@@ -54,7 +54,7 @@ WORDS = {
     "Verify": texts_of_constants(checklist_items)
     | texts_of_constants(boot_service)
     | texts_of_constants(settings_table)
-    | texts_of_constants(probe),
+    | {probe.WORKS, probe.HINDERS, probe.REMARK},
     "Plan": {*ROLES, OFFLINE},
     "Measuring": {
         *texts_of_constants(comparison),

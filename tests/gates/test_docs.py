@@ -41,6 +41,7 @@ WRONG = {
     "```bash\nlab/bin/vepyc ssh small sovereign-epyc undo\n```": "does not take 'undo'",
     "```bash\ncd . && rm -r everything\n```": "'rm' is a program that nobody checks",
     "```text\nSOVEREIGN_EPYC_DRIFT_HTM\n```": "nothing called SOVEREIGN_EPYC_DRIFT_HTM",
+    "```text\nfigure drift_against_pong_1_hosts 1.38 x (bar <= 1.5)\n```": "prints a figure drift_against_pong_1_hosts",
     "    make test\n": "as its language",
     "Set `epyc_numa_tph: never`.": "no variable, role or module epyc_numa_tph",
     "Run `sight.yml`.": "no playbook or file sight.yml",

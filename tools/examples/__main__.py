@@ -26,6 +26,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from tools.examples.commands import check_shell_line
+from tools.examples.figures import check_figures
 from tools.examples.names import list_wrong_names
 from tools.examples.specs import (
     PLUGINS,
@@ -77,6 +78,7 @@ def check_block(block: Block) -> tuple[str, str]:
     if block.language not in LANGUAGES:
         raise WrongExample(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
     check_metric_and_variable_names(block.text)
+    check_figures(block.text)
     if block.language == "bash":
         for line in block.text.replace("\\\n", " ").splitlines():
             check_shell_line(line)

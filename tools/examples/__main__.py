@@ -39,8 +39,8 @@ from tools.examples.specs import (
 from vepyc.playbook_runs import run_command
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
-#: Languages of code blocks. Blocks of ini and text are searched only for unknown metrics and environment variables;
-#: a test runs the blocks of Python.
+#: Languages of code blocks. Blocks of ini and text are searched only for unknown metrics, environment variables and
+#: figures; a test runs the blocks of Python.
 LANGUAGES = {"yaml", "bash", "ini", "text", "python"}
 #: A key of each file of Prometheus, Alertmanager or Grafana; such a file has no variables of the collection.
 FOREIGN_KEYS = {"rule_files", "apiVersion", "route", "repair_token"}

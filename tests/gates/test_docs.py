@@ -44,6 +44,7 @@ WRONG = {
     "```text\nfigure drift_against_pong_1_hosts 1.38 x (bar <= 1.5)\n```": "prints a figure drift_against_pong_1_hosts",
     "    make test\n": "as its language",
     "Set `epyc_numa_tph: never`.": "no variable, role or module epyc_numa_tph",
+    "Say `numa_*: never`.": "no variable begins with numa_",
     "Run `sight.yml`.": "no playbook or file sight.yml",
     "Run `playbooks/sight.yml --check`.": "no playbook or file playbooks/sight.yml",
     "`site.yml --tags numma` mends it.": "no layer numma",

@@ -61,6 +61,9 @@ def _wrong_names_of_code(code: str) -> Iterator[str]:
     for name in re.findall(r"\bepyc_\w+", code):
         if name not in _list_known_names():
             yield f"there is no variable, role or module {name}"
+    for prefix in re.findall(r"^([a-z_]+_)\*", code):
+        if not any(name.startswith(prefix) for name in list_variable_specs()):
+            yield f"no variable begins with {prefix}"
     for path in re.findall(r"(?<![\w*{}./-])[a-z_/-]+\.yml\b", code):
         is_ours = "/" not in path or (ROOT / path.partition("/")[0]).is_dir()
         if is_ours and path not in FILES_OF_OTHERS and not any((ROOT / folder / path).is_file() for folder in FOLDERS):

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.catalogue import AMI, BIOS_OPTIONS
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import SETTINGS
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import reading_without_kernel_file
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.settings_table import SETTINGS
 
 PAGE = Path(__file__).parents[2] / "docs/bios-settings.md"
 VENDORS = ("Dell", "HPE", "Lenovo", "Supermicro", AMI)

@@ -66,7 +66,7 @@ def _format_answer(row: dict[str, Any]) -> str:
         return f"{given}: {row['given'].strip()}"
     if "declined" not in row:
         return given
-    return f"Declined. {row['declined'].strip()}" + (f" See {given}." if given else "")
+    return f"Declined, as of {row['checked']}. {row['declined'].strip()}" + (f" See {given}." if given else "")
 
 
 def _format_setting(row: dict[str, Any]) -> str:

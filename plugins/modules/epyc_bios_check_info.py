@@ -13,7 +13,7 @@ description:
   - Compares the values of BIOS settings that the running kernel shows with the expected values. For each wrong setting,
     the module returns its cost and its place in the BIOS setup. The module changes nothing.
   - An expected setting that the kernel does not show is V(unknown), which is not clean. A setting without an
-    expectation is V(unasked), with the value that the kernel shows.
+    expectation is V(not asked for), with the value that the kernel shows.
   - The firmware describes the memory modules to the kernel (SMBIOS). Only root may read this description.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
@@ -146,8 +146,8 @@ settings:
       type: str
     verdict:
       description:
-        - V(ok), V(wrong), V(unknown) or V(unasked); V(pending) with O(kernel_smt), or if the expected value is pending
-          at the BMC; V(claimed by firmware) or V(not on this machine) with O(claims).
+        - V(ok), V(wrong), V(unknown) or V(not asked for); V(pending) with O(kernel_smt), or if the expected value is
+          pending at the BMC; V(claimed by firmware) or V(not on this machine) with O(claims).
       type: str
     expected:
       description: The expected value, such as C(NPS4), C(off), C(all) or C(400 W).

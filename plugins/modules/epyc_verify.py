@@ -130,7 +130,7 @@ checklist:
       type: str
     verdict:
       description: >-
-        V(ok), V(wrong), V(unknown), V(unsupported) where this host cannot have the requested setting, V(unasked), or
+        V(ok), V(wrong), V(unknown), V(unsupported) where this host cannot have the requested setting, V(not asked for),
         V(pending) with O(allow_pending_reboot), or V(not looked at) with O(services=false).
       type: str
     expected:

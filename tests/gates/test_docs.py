@@ -41,7 +41,20 @@ WRONG = {
     "```bash\nlab/bin/vepyc ssh small sovereign-epyc undo\n```": "does not take 'undo'",
     "```bash\ncd . && rm -r everything\n```": "'rm' is a program that nobody checks",
     "```text\nSOVEREIGN_EPYC_DRIFT_HTM\n```": "nothing called SOVEREIGN_EPYC_DRIFT_HTM",
+    "```text\nfigure drift_against_pong_1_hosts 1.38 x (bar <= 1.5)\n```": "prints a figure drift_against_pong_1_hosts",
     "    make test\n": "as its language",
+    "Set `epyc_numa_tph: never`.": "no variable, role or module epyc_numa_tph",
+    "Say `numa_*: never`.": "no variable begins with numa_",
+    "Run `sight.yml`.": "no playbook or file sight.yml",
+    "Run `playbooks/sight.yml --check`.": "no playbook or file playbooks/sight.yml",
+    "`site.yml --tags numma` mends it.": "no layer numma",
+    "`make sight SKU=small` does it.": "the Makefile knows no sight",
+    "`sovereign-epyc undo` does it.": "no command undo",
+    "Say `depth` of `hugepages`.": "no option depth of hugepages",
+    "The options `slots` and `slotss` of an instance.": "no option slotss of an instance",
+    "`hugepages` with `depth` is a list.": "no option depth of hugepages",
+    "An instance with `slotss: 4`.": "no option of a module or role is called slotss",
+    "| Row | Of a table |\n| --- | --- |\n| `epyc_numa_tph` | x |": "no variable, role or module epyc_numa_tph",
 }
 
 

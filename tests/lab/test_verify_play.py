@@ -88,23 +88,23 @@ def test_tuned_host_is_green_and_left_as_it_was(tuned):
         "nps": "ok",
         "smt": "ok",
         "sysfs": "ok",
-        "hugepages": "unasked",
+        "hugepages": "not asked for",
         "resctrl": "ok",
         "cpufreq": "ok",
-        "cpuidle": "unasked",
-        "msr": "unasked",
+        "cpuidle": "not asked for",
+        "msr": "not asked for",
         "irq": "ok",
-        "partition": "unasked",
-        "cmdline": "unasked",
-        "isolation": "unasked",
-        "memory_bandwidth": "unasked",
+        "partition": "not asked for",
+        "cmdline": "not asked for",
+        "isolation": "not asked for",
+        "memory_bandwidth": "not asked for",
         "boot_service": "ok",
     }
     assert items["boot_service"]["sentence"].endswith("it has not had to run yet.")
     assert items["resctrl"]["sentence"].endswith(" settings in force, and kept over a boot.")
     # One module on the host; the others run where Ansible does, or, without anything tuned, not at all.
     assert [result["task"] for result in play.results][1:] == [CHECK, "Show the checklist", *TUNED, FAIL]
-    assert "14 items: 7 ok, 0 wrong, 0 unknown, 7 unasked" in play.output, "a person sees the page"
+    assert "14 items: 7 ok, 0 wrong, 0 unknown, 7 not asked for" in play.output, "a person sees the page"
 
 
 def test_changed_mask_is_red_until_it_is_repaired(tuned):
@@ -232,23 +232,23 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
     report = tuned.play(play, *wrong)["Look at the BIOS settings"]
     assert {one["name"]: (one["verdict"], one["found"]) for one in report["settings"]} == {
         "nps": ("wrong", "NPS4"),
-        "l3_as_numa": ("unasked", None),
-        "cores": ("unasked", "16 of 128"),
+        "l3_as_numa": ("not asked for", None),
+        "cores": ("not asked for", "16 of 128"),
         "smt": ("ok", "off"),
-        "memory_channels": ("unasked", "1 of 12"),  # QEMU describes one module, without a speed
-        "memory_speed": ("unasked", None),
-        "memory_sizes": ("unasked", "equal"),
-        "memory_encryption": ("unasked", None),
-        "prefetchers": ("unasked", "on"),
+        "memory_channels": ("not asked for", "1 of 12"),  # QEMU describes one module, without a speed
+        "memory_speed": ("not asked for", None),
+        "memory_sizes": ("not asked for", "equal"),
+        "memory_encryption": ("not asked for", None),
+        "prefetchers": ("not asked for", "on"),
         "boost": ("ok", "on"),
-        "cppc": ("unasked", "off"),
-        "preferred_cores": ("unasked", None),
-        "power_limit": ("unasked", None),
+        "cppc": ("not asked for", "off"),
+        "preferred_cores": ("not asked for", None),
+        "power_limit": ("not asked for", None),
         "determinism": ("unknown", None),
-        "c_states": ("unasked", "on"),
-        "df_cstates": ("unasked", None),
-        "iommu": ("unasked", "off"),
-        "hsmp": ("unasked", None),
+        "c_states": ("not asked for", "on"),
+        "df_cstates": ("not asked for", None),
+        "iommu": ("not asked for", "off"),
+        "hsmp": ("not asked for", None),
     }
     refused = tuned.play(play, *wrong, "-e", "epyc_bios_check_enforce=true", succeeds=False)
     assert refused.returncode == 2

@@ -100,7 +100,7 @@ def test_an_instance_that_guesses_is_right(service_host, kind):
 
 def test_an_instance_that_was_not_told_to_guess_is_not_asked(service_host):
     items, facts = chat_and_verify(service_host, speculation="none")
-    assert verdicts_by_name(items) == {**RIGHT, "speculation/chat": "unasked"}, items
+    assert verdicts_by_name(items) == {**RIGHT, "speculation/chat": "not asked for"}, items
     assert facts["chat"]["drafts"] == 0
 
 
@@ -125,7 +125,7 @@ def test_an_instance_that_makes_no_tokens_is_right(service_host, task):
         service_host.write_file("/var/lib/models/ranks.gguf", heads.ranks())
         more = {"model": "/var/lib/models/ranks.gguf"}
     items, facts = chat_and_verify(service_host, task=task, **more)
-    assert verdicts_by_name(items) == {**RIGHT, "speculation/chat": "unasked"}, items
+    assert verdicts_by_name(items) == {**RIGHT, "speculation/chat": "not asked for"}, items
     assert facts["chat"]["tokens_per_second"] > 0 and facts["chat"]["drafts"] is None
 
 
@@ -172,7 +172,7 @@ def test_a_service_that_was_stopped_is_wrong(service_host):
     items, facts = verify_instances(service_host)
     assert verdicts_by_name(items) == {
         **dict.fromkeys(RIGHT, "unknown"),
-        "jitter/chat": "unasked",
+        "jitter/chat": "not asked for",
         "service/chat": "wrong",
     }
     assert items["service/chat"]["sentence"].startswith("llama-chat.service is inactive.")

@@ -8,7 +8,8 @@
 
 Examples are the code blocks of the documents, or of the pages given, and the EXAMPLES of the modules. ansible-playbook
 checks the syntax of tasks and plays. Options of tasks are compared with the specifications of the modules, variables
-with those of the roles, and commands with the argument parsers of the programs. Prints wrong examples; exit code 1.
+with those of the roles, and commands with the argument parsers of the programs. Names between backticks in the text of
+a page, such as variables and playbooks, must exist. Prints what is wrong; exit code 1.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import yaml
 from markdown_it import MarkdownIt
 
 from tools.examples.commands import check_shell_line
+from tools.examples.figures import check_figures
+from tools.examples.names import list_wrong_names
 from tools.examples.specs import (
     PLUGINS,
     ROOT,
@@ -36,8 +39,8 @@ from tools.examples.specs import (
 from vepyc.playbook_runs import run_command
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
-#: Languages of code blocks. Blocks of ini and text are searched only for unknown metrics and environment variables;
-#: a test runs the blocks of Python.
+#: Languages of code blocks. Blocks of ini and text are searched only for unknown metrics, environment variables and
+#: figures; a test runs the blocks of Python.
 LANGUAGES = {"yaml", "bash", "ini", "text", "python"}
 #: A key of each file of Prometheus, Alertmanager or Grafana; such a file has no variables of the collection.
 FOREIGN_KEYS = {"rule_files", "apiVersion", "route", "repair_token"}
@@ -55,9 +58,12 @@ def list_page_blocks(page: Path) -> Iterator[Block]:
     """Yield the code blocks of a page; an indented block has no language and cannot be checked."""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type in ("fence", "code_block"):
-            name = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page.name
             line = token.map[0] + 1 if token.map else 0
-            yield Block(f"{name}:{line}", token.info.strip(), token.content)
+            yield Block(f"{_name_of_page(page)}:{line}", token.info.strip(), token.content)
+
+
+def _name_of_page(page: Path) -> str:
+    return str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
 
 
 def list_module_examples() -> Iterator[Block]:
@@ -72,6 +78,7 @@ def check_block(block: Block) -> tuple[str, str]:
     if block.language not in LANGUAGES:
         raise WrongExample(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
     check_metric_and_variable_names(block.text)
+    check_figures(block.text)
     if block.language == "bash":
         for line in block.text.replace("\\\n", " ").splitlines():
             check_shell_line(line)
@@ -150,7 +157,7 @@ def main(pages: Sequence[str]) -> int:
     blocks = [block for path in paths for block in list_page_blocks(path)]
     if not pages:
         blocks += list_module_examples()
-    messages: list[str] = []
+    messages = [f"{_name_of_page(path)}:{line}: {wrong}" for path in paths for line, wrong in list_wrong_names(path)]
     with tempfile.TemporaryDirectory() as folder:
         files: dict[str, list[str]] = {}
         for block in blocks:

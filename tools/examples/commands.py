@@ -15,9 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_role_variables, read_source
+from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_role_variables, read_site_layers, read_source
 
 #: Programs whose arguments are not checked.
 PLAIN = {"cat", "cd", "cp", "curl", "export", "pip", "sha256sum", "systemctl"}
@@ -92,8 +90,7 @@ def check_ansible_playbook(arguments: Sequence[str], program: str = "ansible-pla
         path = f"playbooks/{book[len(OURS) :]}.yml" if book.startswith(OURS) else book
         if not (ROOT / path).is_file():
             raise WrongExample(f"there is no playbook {book}")
-        layers = yaml.safe_load(read_source("playbooks/site.yml"))[0]["vars"]["epyc_site_layers"]
-        unknown = set(",".join(options.tags or []).split(",")) - {"", *layers}
+        unknown = set(",".join(options.tags or []).split(",")) - {"", *read_site_layers()}
         if unknown and "site" in path:
             raise WrongExample(f"site.yml has no layer {', '.join(sorted(unknown))}")
     for inventory in options.inventory or []:

@@ -38,6 +38,17 @@ def read_source(path: str) -> str:
         raise WrongExample(f"there is no file {path}") from None
 
 
+def read_module(name: str) -> Any:
+    """Return a Python module of the plugins, such as ``module_utils._cli``."""
+    return import_module(f"{PLUGINS}.{name}")
+
+
+def read_site_layers() -> list[str]:
+    """Return the layers of site.yml."""
+    layers: list[str] = yaml.safe_load(read_source("playbooks/site.yml"))[0]["vars"]["epyc_site_layers"]
+    return layers
+
+
 def check_module_options_of_task(task: Mapping[str, Any]) -> None:
     """Raise WrongExample where options of a task do not fit the module of this collection that the task calls."""
     for name, options in task.items():

@@ -16,7 +16,7 @@ OK, WRONG, UNKNOWN = "ok", "wrong", "unknown"
 #: A setting is requested that this host cannot have.
 UNSUPPORTED = "unsupported"
 #: No setting is requested, so there is nothing to judge.
-NOT_CONFIGURED = "unasked"
+NOT_CONFIGURED = "not asked for"
 #: The requested setting waits for a reboot, which an option allows, or for a later task of the same run.
 PENDING = "pending"
 #: No kernel file shows the setting, and the BMC says that its value is the requested one.

@@ -33,7 +33,7 @@ RIGHT = {
     "service/chat": "ok",
     "speculation/chat": "ok",
     "placement/chat": "ok",
-    "jitter/chat": "unasked",
+    "jitter/chat": "not asked for",
     "speed/chat": "ok",
 }
 

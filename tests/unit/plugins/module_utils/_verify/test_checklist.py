@@ -77,7 +77,7 @@ def check(tree: hosts.Host, verdicts: list[Verdict], **expected: Any) -> dict[st
 
 def test_a_bare_host_is_asked_nothing(tree: hosts.Host) -> None:
     items = check(tree, [])
-    assert {name for name, item in items.items() if item.verdict != "unasked"} == {"boot_service"}
+    assert {name for name, item in items.items() if item.verdict != "not asked for"} == {"boot_service"}
     assert checklist_items.messages_of_unclean_items(list(items.values())) == []
 
 
@@ -190,7 +190,7 @@ def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
         ("nohz_full", "1-3", None, "wrong"),
         ("isolcpus", "domain,managed_irq,1-3", "1-3", "ok"),
         ("isolcpus", "1-3", "", "wrong"),
-        ("isolcpus", "managed_irq,1-3", "", "unasked"),
+        ("isolcpus", "managed_irq,1-3", "", "not asked for"),
     ],
 )
 def test_the_kernel_must_have_isolated_what_its_line_says(
@@ -338,9 +338,9 @@ def test_only_its_own_tasks_run_on_a_partition(tree: hosts.Host) -> None:
 def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
     items = check(tree, [verdict("resctrl:draft/L3/2", "f", "ff")], bios={"nps": "NPS4", "smt": "on"})
     page = checklist_items.render_checklist(list(items.values())).splitlines()
-    assert page[0] == "ok       NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
-    assert page[1].startswith("WRONG    SMT  ")
-    assert page[-1] == "14 items: 2 ok, 2 wrong, 0 unknown, 10 unasked"
+    assert page[0] == "ok            NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
+    assert page[1].startswith("WRONG         SMT  ")
+    assert page[-1] == "14 items: 2 ok, 2 wrong, 0 unknown, 10 not asked for"
 
 
 def test_a_restored_host_needs_no_boot_service_and_may_wait_for_a_reboot(
@@ -348,7 +348,7 @@ def test_a_restored_host_needs_no_boot_service_and_may_wait_for_a_reboot(
 ) -> None:
     """Else the reboot that ends an undo would call the host not clean."""
     monkeypatch.setitem(SHOW, "LoadState", "not-found")
-    assert check(tree, [])["boot_service"].verdict == "unasked"
+    assert check(tree, [])["boot_service"].verdict == "not asked for"
     assert check(tree, [verdict("sysfs:numa_balancing", "0", "0")])["boot_service"].verdict == "wrong"
     assert parameters_restored_at_next_boot(tree.fs, []) == []
     tree.put("/run/sovereign-epyc/waits-for-reboot", "isolcpus\nnohz_full")
@@ -373,7 +373,7 @@ def test_a_reboot_has_an_effect_where_the_boot_and_the_restored_parameters_chang
 def test_memory_that_reads_a_third_is_the_first_line(tree: hosts.Host) -> None:
     host = Host(tree.fs)
     assert next(iter(check(tree, []))) != "memory_bandwidth"
-    assert check(tree, [])["memory_bandwidth"].verdict == "unasked"
+    assert check(tree, [])["memory_bandwidth"].verdict == "not asked for"
     nodes = [node.id for node in host.topology.nodes]
     # The small machine has two CCDs, which carry 115.2 GB/s.
     save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 10.0), 38.0)
@@ -382,9 +382,9 @@ def test_memory_that_reads_a_third_is_the_first_line(tree: hosts.Host) -> None:
     assert items["memory_bandwidth"].verdict == "wrong"
     assert "reads 38 of 115 GB/s" in items["memory_bandwidth"].sentence
     reported = check(tree, [], memory_bandwidth=False)
-    assert (next(iter(reported)), reported["memory_bandwidth"].verdict) == ("nps", "unasked")
+    assert (next(iter(reported)), reported["memory_bandwidth"].verdict) == ("nps", "not asked for")
     save_measured_speed(host, Store(str(tree.root)), dict.fromkeys(nodes, 25.0), 95.0)
     assert check(tree, [])["memory_bandwidth"].verdict == "ok"
     tree.put("/proc/sys/kernel/osrelease", "6.13.0")
     stale = check(tree, [])["memory_bandwidth"]
-    assert (stale.verdict, "does not count any more" in stale.sentence) == ("unasked", True)
+    assert (stale.verdict, "does not count any more" in stale.sentence) == ("not asked for", True)

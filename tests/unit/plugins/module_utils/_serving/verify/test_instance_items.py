@@ -65,7 +65,7 @@ def test_whether_it_speculates(seen: dict[str, Any], verdict: str, words: str) -
 
 
 def test_who_was_not_told_to_speculate_is_not_asked() -> None:
-    assert instance_items.build_speculation_item("chat", plan(speculation=[]), trial()).verdict == "unasked"
+    assert instance_items.build_speculation_item("chat", plan(speculation=[]), trial()).verdict == "not asked for"
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_of_several_models_those_in_memory_are_asked(here: Instances) -> None:
     assert verdicts(items) == {
         "service/chat": "ok",
         **{name.replace("/chat", "/chat/a"): word for name, word in RIGHT.items() if name != "service/chat"},
-        "speed/chat/b": "unasked",
+        "speed/chat/b": "not asked for",
         "speed/chat/c": "wrong",
-        "speed/chat/d": "unasked",
+        "speed/chat/d": "not asked for",
     }
     assert items["speed/chat/c"][1].startswith("The model is failed, and is read when")
 
@@ -169,7 +169,7 @@ def test_of_several_models_those_in_memory_are_asked(here: Instances) -> None:
 def test_an_instance_that_makes_no_tokens_is_asked_for_what_it_does(here: Instances) -> None:
     here.planned(task="embedding", speculation=[])
     here.trial = trial(drafts=None, drafted=None, accepted=None)
-    assert verdicts(here.check()[0]) == {**RIGHT, "speculation/chat": "unasked"}
+    assert verdicts(here.check()[0]) == {**RIGHT, "speculation/chat": "not asked for"}
     assert here.task == "embedding"
 
 
@@ -229,7 +229,11 @@ def test_one_that_does_not_serve_is_asked_nothing(
     here.planned()
     here.states[MAIN], here.health = state, health
     items, facts = here.check()
-    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "jitter/chat": "unasked", "service/chat": verdict}
+    assert verdicts(items) == {
+        **dict.fromkeys(RIGHT, "unknown"),
+        "jitter/chat": "not asked for",
+        "service/chat": verdict,
+    }
     assert words in items["service/chat"][1]
     assert here.keys == [] and facts["chat"]["tokens_per_second"] is None and facts["chat"]["locality"] == {}
     assert {items[name][1] for name in list(RIGHT)[1:]} == {"Not known: it does not serve."}

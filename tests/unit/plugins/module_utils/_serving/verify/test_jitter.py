@@ -66,7 +66,7 @@ def test_cpus_that_are_not_isolated_are_told_and_not_judged(tmp_path: Path) -> N
     for isolated in ("", "4"):
         verdict, sentence = item(tmp_path, isolated=isolated, devices=900.0, waited=0.5)
         assert (
-            verdict == "unasked"
+            verdict == "not asked for"
             and "a thread waited for 50.0% of the time. Nothing keeps other programs off" in sentence
         )
 
@@ -80,11 +80,11 @@ def test_a_partition_keeps_tasks_away_and_nothing_else(tmp_path: Path) -> None:
         assert item(tmp_path, waited=0.5)[0] == "wrong"
         assert item(tmp_path, devices=90.0, ticks=250.0)[0] == "ok"
     (folder / "cpuset.cpus.partition").write_text("root invalid\n")
-    assert item(tmp_path, waited=0.5)[0] == "unasked"
+    assert item(tmp_path, waited=0.5)[0] == "not asked for"
 
 
 def test_what_was_not_seen_is_unknown_only_where_it_matters(tmp_path: Path) -> None:
-    for isolated, verdict in (("", "unasked"), ("4-5", "unknown")):
+    for isolated, verdict in (("", "not asked for"), ("4-5", "unknown")):
         item(tmp_path, isolated=isolated)
         fs = KernelFS(str(tmp_path))
         for proof, why in (("it does not serve.", "it does not serve."), ({"noise": None}, "no thread computed")):

@@ -39,14 +39,14 @@ def judged(
         ("wrong", "NPS4", "NPS1", "1", None, "wrong"),
         ("wrong", "NPS4", "NPS1", None, None, "wrong"),
         ("pending", "off", "on", "on", None, "pending"),
-        ("unasked", None, "NPS1", "1", None, "unasked"),
+        ("not asked for", None, "NPS1", "1", None, "not asked for"),
     ],
 )
 def test_verdicts_of_both(verdict: str, expected: Word, found: Word, active: Word, pending: Word, now: str) -> None:
     item = judged(verdict, expected, found, active, pending)
     assert (item.verdict, item.expected, item.found) == (now, expected, found)
     assert item.sentence.startswith("Seen. ")
-    assert item.is_clean is (now in ("ok", "unasked", "pending", "claimed by firmware"))
+    assert item.is_clean is (now in ("ok", "not asked for", "pending", "claimed by firmware"))
 
 
 def test_a_bmc_that_says_what_the_kernel_does_not_show_is_named_with_it() -> None:
@@ -74,7 +74,10 @@ def test_the_table() -> None:
     told = bmc_claims.parse_bmc_claims(
         {"nps": {"attribute": "NumaNodesPerSocket", "wanted": "4", "active": "1", "pending": "4"}}
     )
-    items = [Item("nps", "NUMA nodes", "wrong", "", "NPS4", "NPS1"), Item("hsmp", "HSMP", "unasked", "", None, None)]
+    items = [
+        Item("nps", "NUMA nodes", "wrong", "", "NPS4", "NPS1"),
+        Item("hsmp", "HSMP", "not asked for", "", None, None),
+    ]
     rows = bmc_claims.items_with_bmc_values(bmc_claims.judge_items_with_bmc_claims(items, told), told)
     assert (rows[0]["bmc_attribute"], rows[0]["bmc_active"], rows[1]["bmc_active"]) == (
         "NumaNodesPerSocket",

@@ -71,7 +71,7 @@ def test_smt_that_the_same_run_turns_off_is_no_complaint(
 
 @pytest.mark.parametrize(("name", "value"), [("determinism", "power"), ("df_cstates", "off")])
 def test_what_no_kernel_shows_is_unknown_once_it_is_expected(host: hosts.Host, name: str, value: str) -> None:
-    assert judged(host)[name].verdict == "unasked"
+    assert judged(host)[name].verdict == "not asked for"
     item = judged(host, **{name: value})[name]
     assert (item.verdict, item.is_clean) == ("unknown", False)
     assert "its value is unknown: no kernel file shows it." in item.sentence

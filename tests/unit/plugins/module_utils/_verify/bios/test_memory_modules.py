@@ -96,7 +96,7 @@ def test_an_epyc_8004_has_half_of_the_channels(tmp_path: Path) -> None:
     host.put("/proc/cmdline", "ro")
     firmware.give(host, firmware.filled(firmware.SUPERMICRO[:6], ["P1-DIMMF1"]))
     item = firmware.judged(host)["memory_channels"]
-    assert (item.found, item.verdict) == ("5 of 6", "unasked")
+    assert (item.found, item.verdict) == ("5 of 6", "not asked for")
     assert "a sixth of the bandwidth" in item.sentence
 
 
@@ -171,7 +171,7 @@ def test_a_virtual_machine_has_one_module(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("left", "verdict"),
-    [(1, "wrong"), (7, "wrong"), (8, "unasked"), (12, "unasked")],
+    [(1, "wrong"), (7, "wrong"), (8, "not asked for"), (12, "not asked for")],
 )
 def test_most_modules_missing_is_wrong_although_nobody_asked(tmp_path: Path, left: int, verdict: str) -> None:
     host = hosts.shape(tmp_path, "9754")
@@ -186,4 +186,4 @@ def test_the_module_of_a_virtual_machine_is_not_wrong(tmp_path: Path) -> None:
     host = hosts.shape(tmp_path, "9754")
     host.put("/proc/cmdline", "ro")
     firmware.give(host, firmware.QEMU)
-    assert firmware.judged(host)["memory_channels"].verdict == "unasked"
+    assert firmware.judged(host)["memory_channels"].verdict == "not asked for"

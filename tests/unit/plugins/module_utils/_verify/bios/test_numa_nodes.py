@@ -39,7 +39,7 @@ def test_nodes_tell_nps(tmp_path: Path, shape: str, changes: dict[str, int], nps
     host.put("/proc/cmdline", "ro")
     found = judged(host)
     assert (found["nps"].found, found["l3_as_numa"].found) == (nps, l3)
-    assert found["nps"].verdict == "unasked"
+    assert found["nps"].verdict == "not asked for"
 
 
 @pytest.mark.parametrize("word", ["numa=off", "numa=fake=4"])

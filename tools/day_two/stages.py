@@ -11,9 +11,7 @@ EPYCs. The inventory of a stage is a repository of Git in a temporary folder.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import json
-import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -58,8 +56,6 @@ class Hosts:
         self.runners = runners
         #: Texts of the page, and the real ones.
         self.replacements = {INVENTORY: str(folder)}
-        #: Texts of this machine that the page does not have.
-        self.own_names = {f"{getpass.getuser()}@{socket.gethostname()}": "ops@controller"}
 
     def run(self, command: str, host: str) -> tuple[int, str]:
         """Run a command on a host as root, or on the controller for an empty host; return exit code and output."""
@@ -69,9 +65,11 @@ class Hosts:
             done = self.runners[host](command)
             output = done.stdout + done.stderr
         else:
-            done = run_command("bash", "-c", command, **quick_ansible_variables("sovereign.epyc.plan", "sovereign.epyc.drift"))
+            done = run_command(
+                "bash", "-c", command, **quick_ansible_variables("sovereign.epyc.plan", "sovereign.epyc.drift")
+            )
             output = done.stdout
-        for shown, real in [*self.replacements.items(), *((new, old) for old, new in self.own_names.items())]:
+        for shown, real in self.replacements.items():
             output = output.replace(real, shown)
         return done.returncode, output
 

@@ -18,7 +18,22 @@ from typing import Any
 from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_role_variables, read_site_layers, read_source
 
 #: Programs whose arguments are not checked.
-PLAIN = {"cat", "cd", "cp", "curl", "export", "pip", "sha256sum", "systemctl"}
+PLAIN = {
+    "amtool",
+    "cat",
+    "cd",
+    "cp",
+    "curl",
+    "echo",
+    "export",
+    "git",
+    "journalctl",
+    "pip",
+    "printf",
+    "sed",
+    "sha256sum",
+    "systemctl",
+}
 #: The inventory that the documents tell the reader to make, and the example inventory that it is a copy of.
 COPY = ("inventories/mine", "inventories/example")
 #: The name of inventories and files of variables that the documents tell the reader to write.

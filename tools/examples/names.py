@@ -58,7 +58,7 @@ def list_wrong_names(page: Path) -> Iterator[tuple[int, str]]:
 
 
 def _wrong_names_of_code(code: str) -> Iterator[str]:
-    for name in re.findall(r"\bepyc_\w+", code):
+    for name in re.findall(r"\bepyc_\w+\b(?!\*)", code):
         if name not in _list_known_names():
             yield f"there is no variable, role or module {name}"
     for prefix in re.findall(r"^([a-z_]+_)\*", code):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -69,6 +70,16 @@ def test_no_foreign_machine(tracked: list[Path]) -> None:
         if (match := FORBIDDEN.search(line))
     ]
     assert not found, "a registry host or a path of one machine in:\n" + "\n".join(found)
+
+
+def test_programs_may_be_executed(tracked: list[Path]) -> None:
+    """A file that begins with `#!` is run by its path; only Ansible reads its modules itself, and asks no permission."""
+    refused = [
+        str(name)
+        for name, text in read_texts(tracked)
+        if text.startswith("#!") and not name.is_relative_to("plugins/modules") and not os.access(ROOT / name, os.X_OK)
+    ]
+    assert not refused, f"not executable: {refused}"
 
 
 def test_no_folder_of_the_product_has_too_many_files(tracked: list[Path]) -> None:

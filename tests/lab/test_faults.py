@@ -35,10 +35,10 @@ KernelFS.write = slowly
 # Before it asks for the lock, the process makes a file.
 KNOCK = """
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
-def lock(self, real=Ledger.lock):
+def hold_lock(self, real=Ledger.hold_lock):
     open("/run/knocking", "w").close()
     return real(self)
-Ledger.lock = lock
+Ledger.hold_lock = hold_lock
 """
 
 

@@ -89,7 +89,8 @@ class OpenFolder:
         os.rename(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=(folder or self).descriptor)
 
     def remove_file(self, name: str) -> None:
-        """Remove a file or a link."""
+        """Remove a file or a link; FileNotFoundError where there is none, also on a read-only file system."""
+        os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         os.unlink(name, dir_fd=self.descriptor)
 
     def flush_folder_entries(self) -> None:

@@ -107,7 +107,8 @@ class TimePlan:
         given = format_seconds(seconds)
         if count == len(names):
             needed = format_seconds(self.seconds_to_settle(count))
-            return f"{text}{given} probably settle all {count} settings, in about {needed}: {', '.join(names)}."
+            settled = names[0] if count == 1 else f"all {count} settings ({', '.join(names)})"
+            return f"{text}{given} probably settle {settled}, in about {needed}."
         needed = format_seconds(self.seconds_to_settle(len(names)))
         if not count:
             confirmed = "confirm stock against tuned, but " if self._confirmation_class else ""

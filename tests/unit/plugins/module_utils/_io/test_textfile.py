@@ -101,6 +101,21 @@ def left_over(folder: Path, name: str = "x.prom", digit: str = "a") -> Path:
     return path
 
 
+def test_a_missing_file_needs_no_removal_on_a_read_only_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses such an unlink before it looks whether the file is there."""
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    textfile.remove_file(str(tmp_path / "missing"))
+    (tmp_path / "file").touch()
+    with pytest.raises(TuningError, match="cannot be removed: Read-only file system"):
+        textfile.remove_file(str(tmp_path / "file"))
+
+
 @pytest.mark.parametrize(
     "step", [lambda path: textfile.write_file(path, "ours"), textfile.remove_file], ids=["replace", "remove"]
 )

@@ -79,7 +79,9 @@ def test_more_time_settles_more_settings_the_dearest_first() -> None:
     assert said.startswith("A start takes 45 s and a pass 35 s. 100 min probably settle speculation")
     assert "settle the rest too: " in said and said.index("speculation") < said.index("live 0")
     assert "(as in the run of yesterday)" in plan().describe_settled_settings(100 * 60, "as in the run of yesterday")
-    assert "probably settle all 11 settings" in plan().describe_settled_settings(86400)
+    assert "probably settle all 11 settings (speculation, " in plan().describe_settled_settings(86400)
+    alone = TimePlan({"threads": schedule.RESTART}, rules(45, 35), schedule.RESTART)
+    assert "24 h 00 min probably settle threads, in about " in alone.describe_settled_settings(86400)
 
 
 def test_a_time_that_cannot_confirm_is_refused_with_the_minutes_that_it_takes() -> None:

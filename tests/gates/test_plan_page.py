@@ -26,7 +26,7 @@ FLEET: dict[str, Any] = {
     "gone-1": None,
     "strange-1": {"map": {"model": "x"}, "text": ""},
 }
-CARDS = "[...document.querySelectorAll('body > [data-hosts]')]"
+CARDS = "[...document.querySelectorAll('main > [data-hosts]')]"
 SEEN = f"{CARDS}.filter(one => one.offsetParent).map(one => one.dataset.hosts)"
 
 

@@ -27,7 +27,7 @@ th:first-child { text-align: left; font-weight: 400; width: 40%; }
 .wide { overflow-x: auto; max-width: 100%; }
 @media (min-width: 68rem) { .wide.narrow { overflow: visible; } }
 @media (max-width: 68rem) { .narrow th:first-child { position: sticky; left: 0; z-index: 1; width: auto;
-  min-width: 8.5rem; background: var(--ground); } }
+  min-width: 8.5rem; background: var(--ground); box-shadow: inset 0 -1px var(--line); } }
 .columns { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; align-items: flex-start; }
 .columns > :last-child { flex: 1 1 20rem; min-width: 0; }
 thead th { position: sticky; top: 0; background: var(--ground); font-weight: 600; font-size: .85rem; }

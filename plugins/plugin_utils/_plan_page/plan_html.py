@@ -30,10 +30,10 @@ PLAN_STYLE = """
 section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); content-visibility: auto;
   contain-intrinsic-size: auto 50rem; }
 section h3 { margin: 1rem 0 .3rem; font-size: 1rem; }
-section h2 { margin: 0; overflow-wrap: anywhere; }
+section h2 { margin: 0; overflow-wrap: anywhere; } article h2 { margin: 0; font-size: 1rem; }
 .instances { display: block; } .instances dt { margin-top: .5rem; color: var(--text); font-weight: 600; }
 .instances dd { margin-left: 1rem; }
-pre { overflow-x: auto; font: .85rem/1.35 ui-monospace, monospace; }
+pre { font: .85rem/1.35 ui-monospace, monospace; }
 @media print { section { content-visibility: visible; } }
 """
 SCRIPT = """
@@ -87,7 +87,7 @@ def _render_body(document: Document) -> Iterator[Html]:
     for error in document["errors"]:
         yield element(
             "article",
-            element("h3", f"{STATUS_MARKS['drift']} {error['state']}: {format_host_group(error)}"),
+            element("h2", f"{STATUS_MARKS['drift']} {error['state']}: {format_host_group(error)}"),
             element("p", f"{error['task']}: {error['message']}"),
             class_=error["state"],
             data_hosts=frame.searchable_host_names(error),
@@ -150,7 +150,7 @@ def _render_plan(plan: Document, title: str) -> Html:
         *([element("h3", title)] if title else []),
         *_render_instances(plan["map"]),
         *([element("ul", *notes)] if notes else []),
-        element("details", element("summary", "The plan as text"), element("pre", text)),
+        element("details", element("summary", "The plan as text"), frame.scrolling_box(element("pre", text), "The plan as text")),
     ]
     return element("div", *parts, data_hosts=frame.searchable_host_names(plan))
 

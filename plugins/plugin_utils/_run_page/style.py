@@ -16,9 +16,9 @@ STYLE = """
 .facts div { display: flex; gap: .5rem; max-width: 100%; } .facts dt { flex: none; }
 .unbroken { white-space: nowrap; }
 .change { color: var(--ok); }
-pre { margin: .4rem 0; padding: .5rem .7rem; background: var(--card); border-radius: .3rem; overflow-x: auto;
-  font: .85rem/1.5 ui-monospace, monospace; }
-.diff span { display: block; white-space: pre; }
+pre { margin: .4rem 0; padding: .5rem .7rem; background: var(--card); border-radius: .3rem;
+  font: .85rem/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
+.diff span { display: block; }
 .change pre { background: var(--ground); } .diff .cut { color: var(--drift); } .diff .added { color: var(--ok); }
 section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); }
 section h2 { margin: 0; } section ul { margin: .3rem 0; padding-left: 1.2rem; }

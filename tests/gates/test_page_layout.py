@@ -11,6 +11,7 @@ reaches everything that can be used, in the order of the page, and axe-core has 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -106,9 +107,7 @@ def documents(run: Run) -> Path:
 
 
 def resize_window(page: Page, width: int) -> None:
-    page.call_method(
-        "Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=False
-    )
+    page.call_method("Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=False)
     page.evaluate_javascript("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
@@ -121,7 +120,7 @@ def require_fits_window(page: Page, width: int) -> None:
 def require_headings_in_order(page: Page) -> None:
     levels = page.evaluate_javascript(HEADINGS)
     assert levels[0] == 1 and levels.count(1) == 1, levels
-    assert all(following - level <= 1 for level, following in zip(levels, levels[1:], strict=False)), levels
+    assert all(following - level <= 1 for level, following in pairwise(levels)), levels
 
 
 def require_tab_order(page: Page) -> None:

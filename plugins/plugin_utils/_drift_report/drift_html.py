@@ -188,9 +188,13 @@ def _render_host_row(row: Document, finding_items: list[Html], map_marks: str, l
     label = [name] if state == CLEAN else [f"{name} ", element("span", wording.STATE_WORDS[state], class_=state)]
     if finding_items:
         map_data = {"data_map": f"map{row['map']}", "data_marks": map_marks} if "map" in row else {}
-        label = [element("details", element("summary", *label), element("ul", *finding_items, class_="findings"), **map_data)]
+        label = [
+            element("details", element("summary", *label), element("ul", *finding_items, class_="findings"), **map_data)
+        ]
     cells = map(_render_status_cell, statuses.values())
-    return element("tr", element("th", *label, scope="row"), *cells, data_host=name.lower(), data_state=state, data_wrong=wrong)
+    return element(
+        "tr", element("th", *label, scope="row"), *cells, data_host=name.lower(), data_state=state, data_wrong=wrong
+    )
 
 
 @cache

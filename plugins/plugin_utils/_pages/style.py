@@ -41,7 +41,8 @@ dt { color: var(--faint); } dd { margin: 0; overflow-wrap: anywhere; }
 code { font: .9rem ui-monospace, monospace; overflow-wrap: anywhere; }
 .legend span { margin-right: 1rem; white-space: nowrap; }
 [hidden] { display: none !important; }
-@media print { form { display: none; } .wide { overflow: visible; } body { max-width: none; padding: 0; } thead th { position: static; }
+@media print { form { display: none; } .wide { overflow: visible; }
+  body { max-width: none; padding: 0; } thead th { position: static; }
   tbody tr { content-visibility: visible; } }
 """
 

@@ -78,7 +78,9 @@ def _render_body(document: Document) -> Iterator[Html]:
     yield element("h1", "Plans")
     yield element("p", format_plan_counts(document), class_="headline")
     generated = element("time", document["generated"])
-    yield element("p", generated, ". Hosts with the same plan are drawn once; their instances may differ.", class_="faint")
+    yield element(
+        "p", generated, ". Hosts with the same plan are drawn once; their instances may differ.", class_="faint"
+    )
     yield map_style.render_legend(
         any(domain["ways"] for plan in document["plans"] for domain in plan["map"]["domains"])
     )
@@ -150,7 +152,11 @@ def _render_plan(plan: Document, title: str) -> Html:
         *([element("h3", title)] if title else []),
         *_render_instances(plan["map"]),
         *([element("ul", *notes)] if notes else []),
-        element("details", element("summary", "The plan as text"), frame.scrolling_box(element("pre", text), "The plan as text")),
+        element(
+            "details",
+            element("summary", "The plan as text"),
+            frame.scrolling_box(element("pre", text), "The plan as text"),
+        ),
     ]
     return element("div", *parts, data_hosts=frame.searchable_host_names(plan))
 

@@ -66,7 +66,8 @@ def render_steps(steps: Sequence[Step]) -> Iterator[Html]:
     """Yield the section with the next steps; nothing without steps."""
     if steps:
         items = [
-            element("li", step.sentence, *([copied_element("pre", step.command)] if step.command else [])) for step in steps
+            element("li", step.sentence, *([copied_element("pre", step.command)] if step.command else []))
+            for step in steps
         ]
         yield element("section", element("h2", "Next"), element("ul", *items))
 

@@ -73,7 +73,7 @@ def test_no_foreign_machine(tracked: list[Path]) -> None:
 
 
 def test_programs_may_be_executed(tracked: list[Path]) -> None:
-    """A file that begins with `#!` is run by its path; only Ansible reads its modules itself, and asks no permission."""
+    """A file that begins with `#!` is run by its path; only Ansible reads modules itself, and asks no permission."""
     refused = [
         str(name)
         for name, text in read_texts(tracked)

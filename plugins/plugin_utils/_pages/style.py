@@ -39,7 +39,7 @@ article > * { color: var(--text); } article h3 { margin: 0; font-size: 1rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: .3rem 0; }
 dt { color: var(--faint); } dd { margin: 0; overflow-wrap: anywhere; }
 code { font: .9rem ui-monospace, monospace; overflow-wrap: anywhere; }
-.legend span { margin-right: 1rem; white-space: nowrap; }
+.legend span { display: inline-block; margin-right: 1rem; white-space: nowrap; }
 [hidden] { display: none !important; }
 @media print { form { display: none; } .wide { overflow: visible; }
   body { max-width: none; padding: 0; } thead th { position: static; }

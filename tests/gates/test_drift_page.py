@@ -56,12 +56,14 @@ def test_it_shows_the_fleet_and_asks_nobody_for_anything(page: Page) -> None:
 
 
 def test_a_host_opens_and_leads_to_what_is_wrong_with_it(page: Page) -> None:
-    details = "document.querySelector('tr[data-host=\"epyc9754-01\"] details')"
-    assert page.evaluate_javascript(f"{details}.querySelector('ul').checkVisibility()") is False
+    closed = "document.querySelector('tr[data-host=\"epyc9754-01\"] .findings')"
+    assert page.evaluate_javascript(f"{closed}.checkVisibility()") is False
     page.click_element('tr[data-host="epyc9754-01"] summary')
-    assert page.evaluate_javascript(f"{details}.querySelector('ul').checkVisibility()") is True
-    assert "found ffff, wanted 00ff" in page.evaluate_javascript(f"{details}.innerText")
-    link = page.evaluate_javascript(f"{details}.querySelector('a').getAttribute('href')")
+    page.evaluate_javascript(DRAWN)
+    opened = "document.querySelector('.drawn .findings')"
+    assert page.evaluate_javascript(f"{opened}.checkVisibility()") is True, "the list is beside the map"
+    assert "found ffff, wanted 00ff" in page.evaluate_javascript(f"{opened}.innerText")
+    link = page.evaluate_javascript(f"{opened}.querySelector('a').getAttribute('href')")
     assert "L3 share of group draft" in page.evaluate_javascript(f"document.querySelector('{link}').innerText")
     assert page.evaluate_javascript("document.querySelector('tr[data-host=\"epyc9654-02\"] details')") is None, (
         "it has nothing to open"

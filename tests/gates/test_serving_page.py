@@ -98,7 +98,7 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
     said = page.evaluate_javascript(HEADLINE)
     assert said.startswith(f"Prometheus at {prometheus.url} does not answer: ") and "The page shows values of " in said
     assert (
-        page.evaluate_javascript("document.querySelector('main').className") == "stale"
+        page.evaluate_javascript("document.querySelector('.live').className") == "live stale"
         and len(page.evaluate_javascript(ROWS)) == 1
     )
 

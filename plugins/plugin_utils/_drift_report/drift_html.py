@@ -21,6 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.map_marks import find_map_marks
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, map_drawing, map_style
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.copying import copied_element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.style import STATUS_MARKS, STYLE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_host_group
@@ -80,7 +81,8 @@ def _render_body(document: Document) -> Iterator[Html]:
     yield from _render_fleet_table(document, cells)
     for number, data in enumerate(document["maps"]):
         legend = map_style.render_legend(any(domain["ways"] for domain in data["domains"]), has_marks=True)
-        yield element("template", legend, map_drawing.render_map_svg(data), id=f"map{number}")
+        columns = element("div", map_drawing.render_scrolling_map(data), class_="columns")
+        yield element("template", legend, columns, id=f"map{number}")
 
 
 def _render_failed_hosts(document: Document) -> Iterator[Html]:
@@ -107,12 +109,12 @@ def _render_findings(document: Document, cells: Mapping[int, FindingCells]) -> I
         status, row = finding["status"], cells[finding["id"]]
         texts = {
             "Hosts": row.hosts,
-            "Change" if check else "Found": row.change,
+            "Change" if check else "Value": row.change,
             "Verdicts": row.verdicts,
             "Why": row.reason,
             "Asked by": row.origin,
             "Known": row.age,
-            "Next" if check else "Repair": element("code", row.command) if row.command else row.instruction,
+            "Next" if check else "Repair": copied_element("code", row.command) if row.command else row.instruction,
         }
         pairs = [part for name, text in texts.items() if text for part in (element("dt", name), element("dd", text))]
         mark = element("span", LAYER_MARKS[status], class_=status)
@@ -166,8 +168,10 @@ def _render_fleet_table(document: Document, cells: Mapping[int, FindingCells]) -
             lines = [_render_linked_finding_item(cells[number]) for number in numbers]
             shared[numbers] = lines, json.dumps(marks_of_map, separators=(",", ":"))
         rows.append(_render_host_row(row, *shared[numbers], [layer["name"] for layer in layers]))
-    head = element("tr", element("th", "Host"), *(element("th", layer["title"]) for layer in layers))
-    yield element("table", element("thead", head), element("tbody", *rows))
+    titles = ["Host", *(layer["title"] for layer in layers)]
+    head = element("tr", *(element("th", title, scope="col") for title in titles))
+    table = element("table", element("thead", head), element("tbody", *rows))
+    yield frame.scrolling_box(table, "The fleet", "narrow")
     yield element("p", wording.unconfigured_layers_message(document), class_="faint")
 
 
@@ -184,14 +188,20 @@ def _render_host_row(row: Document, finding_items: list[Html], map_marks: str, l
     label = [name] if state == CLEAN else [f"{name} ", element("span", wording.STATE_WORDS[state], class_=state)]
     if finding_items:
         map_data = {"data_map": f"map{row['map']}", "data_marks": map_marks} if "map" in row else {}
-        label = [element("details", element("summary", *label), element("ul", *finding_items), **map_data)]
+        label = [
+            element("details", element("summary", *label), element("ul", *finding_items, class_="findings"), **map_data)
+        ]
     cells = map(_render_status_cell, statuses.values())
-    return element("tr", element("th", *label), *cells, data_host=name.lower(), data_state=state, data_wrong=wrong)
+    return element(
+        "tr", element("th", *label, scope="row"), *cells, data_host=name.lower(), data_state=state, data_wrong=wrong
+    )
 
 
 @cache
 def _render_status_cell(status: str) -> Html:
-    return element("td", LAYER_MARKS[status], class_=status or "unasked", title=LEGEND[status])
+    # A screen reader says the name of the status, and not that of its mark.
+    mark = element("span", LAYER_MARKS[status], role="img", aria_label=LEGEND[status])
+    return element("td", mark, class_=status or "unasked", title=LEGEND[status])
 
 
 def _render_linked_finding_item(cells: FindingCells) -> Html:

@@ -9,6 +9,7 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING
 
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.copying import COPY_SCRIPT, COPY_STYLE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html_lines
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def render_page(title: str, style: str, script: str, body: Iterable[Html], conne
 
     ``style`` and ``script`` are not escaped: they are constants of this collection.
     """
+    script += COPY_SCRIPT
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     # The directives base-uri and form-action do not inherit from default-src.
@@ -32,10 +34,18 @@ def render_page(title: str, style: str, script: str, body: Iterable[Html], conne
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("title", title),
-        element("style", Html(style)),
+        element("style", Html(style + COPY_STYLE)),
     )
-    lines = join_html_lines([*body, element("script", Html(script))])
+    lines = join_html_lines([element("main", join_html_lines(body)), element("script", Html(script))])
     return f"<!DOCTYPE html>\n{element('html', head, element('body', lines), lang='en')}\n"
+
+
+def scrolling_box(content: Html, label: str, kind: str = "") -> Html:
+    """Return a box in which wide content scrolls, also by the keys of a keyboard; ``label`` names it for readers.
+
+    ``kind`` is "narrow" for a box that scrolls in narrow windows only, so that the heads of its table stay in view.
+    """
+    return element("div", content, class_=f"wide {kind}".rstrip(), tabindex="0", role="region", aria_label=label)
 
 
 def searchable_host_names(group: Mapping[str, Any]) -> str:

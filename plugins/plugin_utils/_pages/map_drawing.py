@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import UNITS, format_bytes
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ def render_map_svg(data: Map) -> Html:
         role="img",
         aria_label=f"Map of {data['model']}, {data['parts']}",
     )
+
+
+def render_scrolling_map(data: Map) -> Html:
+    """Return a map in a box in which it scrolls where the window is narrower."""
+    return frame.scrolling_box(render_map_svg(data), f"Map of {data['model']}")
 
 
 def _group_domains_by_field(domains: Sequence[Map], key: str) -> list[tuple[int | None, list[Map]]]:

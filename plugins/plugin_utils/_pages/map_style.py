@@ -13,7 +13,7 @@ MAP_STYLE = """
 :root { --h: #cfd4da; --d: #ffc46b; --v: #a5d3f7; --i: #fff; --rest: #ececec; --box: #fbfbfb; --edge: #b4b4b4; }
 @media (prefers-color-scheme: dark) { :root { --h: #565c64; --d: #8a5300; --v: #17568f; --i: #16181b; --rest: #33373d;
   --box: #1b1e22; --edge: #555a61; } }
-.map { display: block; max-width: 100%; height: auto; margin: .5rem 0; font: 11px system-ui, sans-serif; }
+.map { display: block; margin: .5rem 0; font: 11px system-ui, sans-serif; }
 .map text { fill: var(--text); pointer-events: none; }
 .map .socket > rect, .map .ccd > rect { fill: none; stroke: var(--edge); stroke-dasharray: 2 2; }
 .map .socket > rect { stroke-dasharray: none; }
@@ -34,19 +34,25 @@ MAP_STYLE = """
 .roles .h { background: var(--h); } .roles .d { background: var(--d); } .roles .v { background: var(--v); }
 .roles .i { background: var(--i); } .roles .rest { background: var(--rest); }
 .drawn td { text-align: left; } tr[hidden] + .drawn { display: none; }
-@media print { .map { break-inside: avoid; } * { print-color-adjust: exact; } }
+/* What is opened stays in the window when its table is scrolled. */
+.opened { position: sticky; left: .5rem; max-width: calc(100vw - 3rem); }
+@media print { .map { break-inside: avoid; max-width: 100%; height: auto; } * { print-color-adjust: exact; } }
 """
 
-#: A map is drawn below the row of its host when the row is opened. Marks are [id of the finding, kind of place, first,
-#: last]. The title of a marked place has the heading of the finding.
+#: When a host is opened, its list of findings moves to a row below, beside the map of the host. Marks are [id of the
+#: finding, kind of place, first, last]. The title of a marked place has the heading of the finding.
 MAP_SCRIPT = """
 function draw(host) {
   const map = document.getElementById(host.dataset.map), row = host.closest('tr');
-  if (!host.open) return row.nextElementSibling?.matches('.drawn') && row.nextElementSibling.remove();
-  if (!map || row.nextElementSibling?.matches('.drawn')) return;
-  row.insertAdjacentHTML('afterend', `<tr class="drawn"><td colspan="${row.cells.length}"></td></tr>`);
-  const slot = row.nextElementSibling.firstChild, places = {};
+  const drawn = row.nextElementSibling?.matches('.drawn') && row.nextElementSibling;
+  if (!host.open && drawn) host.append(drawn.querySelector('.findings'));
+  if (!host.open) return drawn && drawn.remove();
+  if (!map || drawn) return;
+  const below = `<tr class="drawn"><td colspan="${row.cells.length}"><div class="opened"></div></td></tr>`;
+  row.insertAdjacentHTML('afterend', below);
+  const slot = row.nextElementSibling.querySelector('.opened'), places = {};
   slot.append(map.content.cloneNode(true));
+  slot.querySelector('.columns').append(host.querySelector('.findings'));
   for (const place of slot.querySelectorAll('[data-at]')) (places[place.dataset.at] ??= []).push(place);
   for (const [id, kind, first, last] of JSON.parse(host.dataset.marks)) {
     const words = document.querySelector(`#f${id} h3`).textContent;

@@ -24,6 +24,12 @@ input, select { font: inherit; padding: .2rem .4rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: .15rem .5rem; border-bottom: 1px solid var(--line); text-align: center; vertical-align: top; }
 th:first-child { text-align: left; font-weight: 400; width: 40%; }
+.wide { overflow-x: auto; max-width: 100%; }
+@media (min-width: 68rem) { .wide.narrow { overflow: visible; } }
+@media (max-width: 68rem) { .narrow th:first-child { position: sticky; left: 0; z-index: 1; width: auto;
+  min-width: 8.5rem; background: var(--ground); box-shadow: inset 0 -1px var(--line); } }
+.columns { display: flex; flex-wrap: wrap; gap: .3rem 1.5rem; align-items: flex-start; }
+.columns > :last-child { flex: 1 1 20rem; min-width: 0; }
 thead th { position: sticky; top: 0; background: var(--ground); font-weight: 600; font-size: .85rem; }
 tbody tr { content-visibility: auto; contain-intrinsic-size: auto 1.9rem; }
 summary { cursor: pointer; } details ul { margin: .2rem 0 .5rem; padding-left: 1.4rem; }
@@ -33,9 +39,10 @@ article > * { color: var(--text); } article h3 { margin: 0; font-size: 1rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: .3rem 0; }
 dt { color: var(--faint); } dd { margin: 0; overflow-wrap: anywhere; }
 code { font: .9rem ui-monospace, monospace; overflow-wrap: anywhere; }
-.legend span { margin-right: 1rem; white-space: nowrap; }
+.legend span { display: inline-block; margin-right: 1rem; white-space: nowrap; }
 [hidden] { display: none !important; }
-@media print { form { display: none; } body { max-width: none; padding: 0; } thead th { position: static; }
+@media print { form { display: none; } .wide { overflow: visible; }
+  body { max-width: none; padding: 0; } thead th { position: static; }
   tbody tr { content-visibility: visible; } }
 """
 

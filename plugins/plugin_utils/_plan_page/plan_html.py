@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
@@ -29,10 +30,10 @@ PLAN_STYLE = """
 section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); content-visibility: auto;
   contain-intrinsic-size: auto 50rem; }
 section h3 { margin: 1rem 0 .3rem; font-size: 1rem; }
-section h2 { margin: 0; overflow-wrap: anywhere; }
-section table { width: auto; margin: .5rem 0; } section td, section th { text-align: left; }
-section th:first-child { width: auto; font-weight: 600; }
-pre { overflow-x: auto; font: .85rem/1.35 ui-monospace, monospace; }
+section h2 { margin: 0; overflow-wrap: anywhere; } article h2 { margin: 0; font-size: 1rem; }
+.instances { display: block; } .instances dt { margin-top: .5rem; color: var(--text); font-weight: 600; }
+.instances dd { margin-left: 1rem; }
+pre { font: .85rem/1.35 ui-monospace, monospace; }
 @media print { section { content-visibility: visible; } }
 """
 SCRIPT = """
@@ -44,7 +45,7 @@ function filter() {
   for (const card of cards) {
     const matching = card.dataset.hosts.split(' ').filter(host => host.includes(name)).length;
     card.hidden = !matching;
-    if (!card.matches('section > *')) shown += matching;
+    if (!card.matches('section *')) shown += matching;
   }
   document.querySelector('output').textContent = `${shown} of ${form.dataset.all} hosts`;
 }
@@ -53,7 +54,10 @@ form.addEventListener('submit', event => event.preventDefault());
 form.hidden = false;
 filter();
 """
-COLUMNS = {"name": "Instance", "cpus": "CPUs", "draft_cpus": "CPUs of its draft", "nodes": "Nodes", "url": "Address"}
+#: Field of an instance -> the line about it.
+INSTANCE_LINES = {"cpus": "CPUs {}", "draft_cpus": "draft on CPUs {}", "nodes": "memory of nodes {}", "url": "{}"}
+#: Fields of a map in which hosts with the same plan may differ.
+BESIDE_PLAN = ("kernel", "instances", "notes", "faults")
 
 
 def render_plan_page(document: Document) -> str:
@@ -65,7 +69,8 @@ def render_plan_page(document: Document) -> str:
 def format_plan_counts(document: Document) -> str:
     """Return the line that counts hosts, different plans and hosts without a plan."""
     without = sum(len(error["hosts"]) for error in document["errors"])
-    plans = count_with_noun(len(document["plans"]), "different plan")
+    different = len(_group_by_plan(document["plans"]))
+    plans = "1 plan" if different == 1 else count_with_noun(different, "different plan")
     return f"{count_with_noun(document['hosts'], 'host')}: {plans}{f', {without} without a plan' if without else ''}."
 
 
@@ -73,7 +78,9 @@ def _render_body(document: Document) -> Iterator[Html]:
     yield element("h1", "Plans")
     yield element("p", format_plan_counts(document), class_="headline")
     generated = element("time", document["generated"])
-    yield element("p", generated, ". Hosts with the same map are drawn once.", class_="faint")
+    yield element(
+        "p", generated, ". Hosts with the same plan are drawn once; their instances may differ.", class_="faint"
+    )
     yield map_style.render_legend(
         any(domain["ways"] for plan in document["plans"] for domain in plan["map"]["domains"])
     )
@@ -82,38 +89,48 @@ def _render_body(document: Document) -> Iterator[Html]:
     for error in document["errors"]:
         yield element(
             "article",
-            element("h3", f"{STATUS_MARKS['drift']} {error['state']}: {format_host_group(error)}"),
+            element("h2", f"{STATUS_MARKS['drift']} {error['state']}: {format_host_group(error)}"),
             element("p", f"{error['task']}: {error['message']}"),
             class_=error["state"],
             data_hosts=frame.searchable_host_names(error),
         )
-    for svg, plans in _group_plans_by_drawing(document["plans"]):
-        yield _render_drawing_with_plans(svg, plans)
+    for plans in _group_by_plan(document["plans"]):
+        yield _render_hosts_of_plan(plans)
 
 
-def _group_plans_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
-    """Return each different drawing with its plans. Their faults, instances and notes may differ."""
-    drawings: dict[tuple[Html, str], list[Document]] = {}
-    for plan in plans:
-        drawings.setdefault((map_drawing.render_map_svg(plan["map"]), plan["map"]["kernel"]), []).append(plan)
-    return [(svg, members) for (svg, dummy), members in drawings.items()]
+def _group_by_plan(rows: Sequence[Document]) -> list[list[Document]]:
+    """Return the rows of hosts grouped by the same CPUs, caches and memory; the rest of the hosts may differ."""
+    groups: dict[str, list[Document]] = {}
+    for row in rows:
+        planned = {key: value for key, value in row["map"].items() if key not in BESIDE_PLAN}
+        groups.setdefault(json.dumps(planned, sort_keys=True), []).append(row)
+    return list(groups.values())
 
 
-def _render_drawing_with_plans(svg: Html, plans: Sequence[Document]) -> Html:
+def _render_hosts_of_plan(plans: Sequence[Document]) -> Html:
     data = plans[0]["map"]
     names = sorted((name for plan in plans for name in plan["hosts"]), key=natural_sort_key)
     group = {"hosts": names, "label": fold_host_names(names)}
-    parts = element("span", data["parts"], class_="faint")
+    kernels = sorted({plan["map"]["kernel"] for plan in plans}, key=natural_sort_key)
+    words = [
+        _render_cpus_by_role(data),
+        *(_render_plan(plan, _format_plan_title(plan, kernels) if len(plans) > 1 else "") for plan in plans),
+    ]
     return element(
         "section",
         element("h2", format_host_group(group)),
-        element("p", f"{data['model']}, Linux {data['kernel']}", element("br"), parts),
+        element("p", f"{data['model']}, Linux {', '.join(kernels)}"),
+        element("p", data["parts"], class_="faint"),
         *(fault for plan in plans for fault in _render_faults(plan, len(plans) > 1)),
-        _render_cpus_by_role(data),
-        svg,
-        *(_render_plan(plan, format_host_group(plan) if len(plans) > 1 else "") for plan in plans),
+        element("div", map_drawing.render_scrolling_map(data), element("div", *words), class_="columns"),
         data_hosts=frame.searchable_host_names(group),
     )
+
+
+def _format_plan_title(plan: Document, kernels: Sequence[str]) -> str:
+    """Return the hosts of a plan, with their kernel where the hosts of the section have several."""
+    kernel = f", Linux {plan['map']['kernel']}" if len(kernels) > 1 else ""
+    return f"{format_host_group(plan)}{kernel}"
 
 
 def _render_faults(plan: Document, names_hosts: bool) -> list[Html]:
@@ -133,9 +150,13 @@ def _render_plan(plan: Document, title: str) -> Html:
     text = join_html_lines(plan["lines"])
     parts = [
         *([element("h3", title)] if title else []),
-        *_render_instance_table(plan["map"]),
+        *_render_instances(plan["map"]),
         *([element("ul", *notes)] if notes else []),
-        element("details", element("summary", "The plan as text"), element("pre", text)),
+        element(
+            "details",
+            element("summary", "The plan as text"),
+            frame.scrolling_box(element("pre", text), "The plan as text"),
+        ),
     ]
     return element("div", *parts, data_hosts=frame.searchable_host_names(plan))
 
@@ -153,9 +174,10 @@ def _render_cpus_by_role(data: Map) -> Html:
     return element("dl", *rows)
 
 
-def _render_instance_table(data: Map) -> Iterator[Html]:
+def _render_instances(data: Map) -> Iterator[Html]:
     if data["instances"]:
-        used = {key: title for key, title in COLUMNS.items() if any(row[key] for row in data["instances"])}
-        head = element("tr", *(element("th", title) for title in used.values()))
-        rows = [element("tr", *(element("td", row[key]) for key in used)) for row in data["instances"]]
-        yield element("table", element("thead", head), element("tbody", *rows))
+        rows: list[Html] = []
+        for instance in data["instances"]:
+            lines = [line.format(instance[key]) for key, line in INSTANCE_LINES.items() if instance[key]]
+            rows += [element("dt", instance["name"]), *(element("dd", line) for line in lines)]
+        yield element("dl", *rows, class_="instances")

@@ -15,6 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.repo
     Cell,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.comparison import HURTS, PAYS
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.copying import copied_element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import drawing as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.style import SIGNS
@@ -64,7 +66,8 @@ def render_steps(steps: Sequence[Step]) -> Iterator[Html]:
     """Yield the section with the next steps; nothing without steps."""
     if steps:
         items = [
-            element("li", step.sentence, *([element("pre", step.command)] if step.command else [])) for step in steps
+            element("li", step.sentence, *([copied_element("pre", step.command)] if step.command else []))
+            for step in steps
         ]
         yield element("section", element("h2", "Next"), element("ul", *items))
 
@@ -74,7 +77,7 @@ def render_section(section: Section, charts: Sequence[Html] = ()) -> Html:
     parts = [element("h2", section.title)]
     parts += [element("p", _capitalize(section.legend), class_="faint")] if section.legend else []
     parts += charts
-    parts += [_render_table(section.table)] if section.table else []
+    parts += [_render_table(section.table, section.title)] if section.table else []
     parts += [element("p", remark) for remark in section.remarks]
     # The key of a section of a compared run has the label of the run, which is no identifier.
     return element("section", *parts, id=section.key if section.key.isidentifier() else None)
@@ -95,25 +98,25 @@ def _render_change(change: Change) -> Html:
     if change.diff:
         lines = [element("span", line, class_={"-": "cut", "+": "added"}.get(line[:1])) for line in change.diff]
         # Each line is a block of its own, so that a selection of the whole is copied with its line breaks.
-        parts.append(element("pre", *lines, class_="diff"))
+        parts.append(copied_element("pre", *lines, class_="diff"))
     return element("article", *parts, class_="change")
 
 
-def _render_table(table: Table) -> Html:
+def _render_table(table: Table, title: str) -> Html:
     """Return a table in a box in which it scrolls; a column of remarks is the last."""
     used = [at for at in range(len(table.columns)) if not at or _column_has_content(table, at)]
     axes = {at: _build_log_axis(table, at) for at in used if table.columns[at].kind == PLOT}
     head = [_heading_cell(table.columns[at], axes.get(at), at == 0) for at in used]
     body = []
     for row in table.rows:
-        cells = [element("th", _cell_content(row[used[0]]))]
+        cells = [element("th", _cell_content(row[used[0]]), scope="row")]
         for at in used[1:]:
             column = table.columns[at]
             content = _draw_interval(row[at], axes[at], table.zone) if at in axes else _cell_content(row[at])
             cells.append(element("td", content, class_=_column_class(column)))
         body.append(element("tr", *cells))
     inner = element("table", element("thead", element("tr", *head)), element("tbody", *body))
-    return element("div", inner, class_="wide", tabindex="0")
+    return frame.scrolling_box(inner, title)
 
 
 def _column_has_content(table: Table, at: int) -> bool:
@@ -129,7 +132,7 @@ def _column_class(column: Column) -> str | None:
 
 def _heading_cell(column: Column, axis: draw.Axis | None, names_rows: bool) -> Html:
     content = _draw_scale(axis) if axis else column.heading
-    return element("th", content, class_=None if names_rows else _column_class(column))
+    return element("th", content, scope="col", class_=None if names_rows else _column_class(column))
 
 
 def _cell_content(cell: AnyCell) -> Html | str:

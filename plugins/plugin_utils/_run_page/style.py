@@ -16,9 +16,9 @@ STYLE = """
 .facts div { display: flex; gap: .5rem; max-width: 100%; } .facts dt { flex: none; }
 .unbroken { white-space: nowrap; }
 .change { color: var(--ok); }
-pre { margin: .4rem 0; padding: .5rem .7rem; background: var(--card); border-radius: .3rem; overflow-x: auto;
-  font: .85rem/1.5 ui-monospace, monospace; user-select: all; }
-.diff span { display: block; white-space: pre; }
+pre { margin: .4rem 0; padding: .5rem .7rem; background: var(--card); border-radius: .3rem;
+  font: .85rem/1.5 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
+.diff span { display: block; }
 .change pre { background: var(--ground); } .diff .cut { color: var(--drift); } .diff .added { color: var(--ok); }
 section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); }
 section h2 { margin: 0; } section ul { margin: .3rem 0; padding-left: 1.2rem; }
@@ -31,7 +31,6 @@ section td.number, section th.number { text-align: right; font-variant-numeric: 
 section td.number { white-space: nowrap; } section thead th { vertical-align: bottom; }
 section th.interval, section td.interval { width: 45%; min-width: 9rem; padding: 0 .8rem; vertical-align: middle; }
 section details { margin: .5rem 0; } .known dt { overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
 .plot { display: block; margin: 0; overflow: visible; font: 12px system-ui, sans-serif; }
 .plot.scaled { margin: .5rem 0; padding-left: 3.2rem; }
 .plot.inline { display: inline-block; margin: 0; vertical-align: -.15em; }

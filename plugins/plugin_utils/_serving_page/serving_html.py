@@ -40,15 +40,15 @@ COLUMNS = (
 )
 SERVING_STYLE = """
 .tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
-.tiles div { background: var(--card); padding: .5rem .9rem; min-width: 9rem; }
+.tiles div { flex: 1 1 8rem; background: var(--card); padding: .5rem .9rem; }
 .tiles strong { display: block; font-size: 1.5rem; font-variant-numeric: tabular-nums; }
 td { font-variant-numeric: tabular-nums; } th:first-child { width: auto; }
-tbody th, td:nth-child(2) { white-space: nowrap; }
+tbody th, td { white-space: nowrap; }
 svg { width: 7rem; height: 1.3rem; } polyline { fill: none; stroke: currentColor; stroke-width: 1.5; }
 .stale { opacity: .5; }
 """
 SCRIPT = """
-const { base, queries } = JSON.parse(document.querySelector('main').dataset.asks);
+const { base, queries } = JSON.parse(document.querySelector('.live').dataset.asks);
 const form = document.querySelector('form'), body = document.querySelector('tbody');
 const show = (selector, text) => { document.querySelector(selector).textContent = text; };
 const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
@@ -180,13 +180,13 @@ async function poll() {
     draw(rows, hours);
     last = new Date().toLocaleTimeString();
     show('time', last);
-    document.querySelector('main').classList.remove('stale');
+    document.querySelector('.live').classList.remove('stale');
   } catch (error) {
     const since = last ? ` The page shows values of ${last}.` : '';
     const what = error instanceof WrongAnswer ? error.message : `does not answer: ${error.message}`;
     show('.headline', `Prometheus at ${base} ${what}.${since}`);
     document.querySelector('.headline').className = 'headline drift';
-    document.querySelector('main').classList.add('stale');
+    document.querySelector('.live').classList.add('stale');
   }
   setTimeout(poll, 15000);
 }
@@ -222,10 +222,12 @@ def _render_body(base: str) -> Iterator[Html]:
     tiles = [element("div", element("strong", id=name), text) for name, text in TILES.items()]
     search = element("input", name="host", type="search", autocomplete="off")
     head = element("tr", *(element("th", name, scope="col") for name in COLUMNS))
+    table = element("table", element("thead", head), element("tbody"))
     yield element(
-        "main",
+        "div",
         element("div", *tiles, class_="tiles"),
         element("form", element("label", "Host, instance or model ", search), element("output")),
-        element("table", element("thead", head), element("tbody")),
+        frame.scrolling_box(table, "Instances", "narrow"),
+        class_="live",
         data_asks=json.dumps({"base": base, "queries": QUERIES}),
     )

@@ -338,7 +338,8 @@ def test_only_its_own_tasks_run_on_a_partition(tree: hosts.Host) -> None:
 def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
     items = check(tree, [verdict("resctrl:draft/L3/2", "f", "ff")], bios={"nps": "NPS4", "smt": "on"})
     page = checklist_items.render_checklist(list(items.values())).splitlines()
-    assert page[0] == "ok            NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
+    nps = "It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
+    assert page[0] == f"ok            NUMA nodes per socket  {nps}"
     assert page[1].startswith("WRONG         SMT  ")
     assert page[-1] == "14 items: 2 ok, 2 wrong, 0 unknown, 10 not asked for"
 

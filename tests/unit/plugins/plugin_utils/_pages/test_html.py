@@ -51,7 +51,7 @@ def test_an_f_string_of_markup_is_escaped_again() -> None:
 
 def test_a_body_that_nobody_escaped_is_shown_as_a_text() -> None:
     page = frame.render_page("<title>", "", "", ["<b>", Html("<i>")])  # type: ignore[list-item]  # the fault that is tried
-    assert "<title>&lt;title&gt;</title>" in page and "<body>&lt;b&gt;\n<i>\n" in page
+    assert "<title>&lt;title&gt;</title>" in page and "<main>&lt;b&gt;\n<i>\n" in page
 
 
 def test_only_two_files_make_markup() -> None:
@@ -108,7 +108,7 @@ def test_each_cell_of_a_tuning_is_a_text() -> None:
     honest = bench_documents.tuning()
     page = run_page.render_run_page(spoil_texts(honest, passes(run_document.validate_document, BadRequest)))
     rows = page.partition("<h2>Candidates</h2>")[2].partition("<tbody>")[2].partition("</table>")[0]
-    assert rows.count("<tr><th>&lt;img") == 3, "the names of the candidates are hostile"
+    assert rows.count('<tr><th scope="row">&lt;img') == 3, "the names of the candidates are hostile"
 
 
 def test_the_drift_page_escapes_texts_of_hosts() -> None:

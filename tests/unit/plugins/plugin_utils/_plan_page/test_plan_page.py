@@ -42,7 +42,7 @@ def test_a_further_instance_makes_a_different_plan() -> None:
     document = plans.gathered({"a": plans.result("9354"), "b": plans.result("9354", 2)})
     assert len(document["plans"]) == 2
     page = plan_html.render_plan_page(document)
-    assert page.count("<td>model-0</td>") == 1 and page.count("<td>model-1</td>") == 1
+    assert page.count("<dt>model-0</dt>") == 1 and page.count("<dt>model-1</dt>") == 1
     assert page.count("<svg ") == 1, "they have the same map"
     assert "<h2>a, b (2 hosts)</h2>" in page and "<h3>a</h3>" in page and "<h3>b</h3>" in page
 

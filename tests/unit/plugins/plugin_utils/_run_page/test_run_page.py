@@ -51,9 +51,9 @@ MEASURED, NEXT = "How it was measured", "Next"
 COURSE, LIVED = "Every sample in order", "The rounds of each arm"
 WHOLE = [SETTINGS, CONFIRMED, FIGURES, STREAMS, METRICS, VOID, MEASURED, NEXT]
 #: All elements of a page.
-ELEMENTS = {"html", "head", "meta", "title", "style", "script", "body", "h1", "h2", "p", "time", "section", "article"}
+ELEMENTS = {"html", "head", "meta", "title", "style", "script", "body", "main", "h1", "h2", "p", "time", "section"}
 ELEMENTS |= {"svg", "g", "rect", "path", "text", "div", "span", "table", "thead", "tbody", "tr", "th", "td"}
-ELEMENTS |= {"dl", "dt", "dd", "details", "summary", "code", "pre", "b", "small", "ul", "li", "line"}
+ELEMENTS |= {"dl", "dt", "dd", "details", "summary", "code", "pre", "b", "small", "ul", "li", "line", "article"}
 
 
 def interval_plots(page: str) -> list[str]:

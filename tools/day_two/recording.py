@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import yaml
 
@@ -140,7 +140,7 @@ def render_procedure(procedure: Procedure, outputs: Sequence[str]) -> str:
         if step.hidden:
             continue
         if step.text:
-            parts.append(step.text.strip())
+            parts.append(fill_text(step.text))
         if step.file:
             parts.append(f"```yaml\n# {INVENTORY}/{step.file}\n{step.content.strip()}\n```")
         if step.run and not step.command_hidden:
@@ -148,6 +148,13 @@ def render_procedure(procedure: Procedure, outputs: Sequence[str]) -> str:
         if step.run and (shown := trim_output(step, output)):
             parts.append(f"```text\n{shown}\n```")
     return "\n\n".join(parts)
+
+
+def fill_text(text: str) -> str:
+    """Return a sentence in lines of the width of the pages; the lines of a numbered step stand below its first word."""
+    indent = "   " if re.match(r"\d\. ", text) else ""
+    options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(" ".join(text.split()), 119, **options)
 
 
 def find_page(docs: Path, name: str) -> Path:
@@ -169,16 +176,13 @@ def replace_generated_part(page: str, name: str, text: str) -> str:
     return f"{head}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}"
 
 
-def check_page(page: str, procedures: Mapping[str, Any]) -> list[str]:
-    """Return what of the procedures the page does not have: a part for each, with each command and file of it."""
-    problems = []
-    for name, procedure in procedures.items():
-        dummy, begin, rest = page.partition(BEGIN.format(name))
-        part, end, dummy = rest.partition(END.format(name))
-        if not begin or not end:
-            problems.append(f"{name}: the page has no part of it")
-            continue
+def list_missing_parts(docs: Path, procedures: Iterable[Procedure]) -> list[str]:
+    """Return the sentences, commands and files of procedures that their page lacks, each with its procedure."""
+    missing = []
+    for procedure in procedures:
+        page = find_page(docs, procedure.name).read_text(encoding="utf-8")
+        part = page.partition(BEGIN.format(procedure.name))[2].partition(END.format(procedure.name))[0]
         for step in procedure.steps:
-            shown = [] if step.hidden else [step.text, step.content, "" if step.command_hidden else step.run]
-            problems += [f"{name}: the page lacks {text.strip()!r}" for text in shown if text.strip() not in part]
-    return problems
+            shown = [] if step.hidden else [fill_text(step.text), step.content, "" if step.command_hidden else step.run]
+            missing += [f"{procedure.name}: {text.strip()!r}" for text in shown if text.strip() not in part]
+    return missing

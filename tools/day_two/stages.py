@@ -28,6 +28,8 @@ from vepyc.playbook_runs import quick_ansible_variables, run_command
 
 #: The files of the inventory of hosts that serve.
 FILES = Path(__file__).with_name("inventory")
+#: The variables of the lab's own inventory, by which Ansible reaches virtual machines.
+LAB_VARIABLES = Path(__file__).parents[2] / "inventories/lab/group_vars"
 ADDRESSES = {"epyc-01": "10.8.0.1", "epyc-02": "10.8.0.2"}
 MODELS, PARTS, PACKAGES, OLD, NEW = "/srv/models", "/opt/parts", "/srv/packages", "/opt/llama-old", "/opt/llama-new"
 TEXTFILES, KEYS, CLIENT = "/run/textfiles", "/etc/llama/keys", Path(__file__).with_name("client.py")
@@ -216,9 +218,11 @@ def two_distributions() -> Iterator[Hosts]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         hosts = Hosts(folder, {name: machine_runner(machine) for name, machine in machines.items()})
         servers = {name: {"ansible_port": machine.port} for name, machine in machines.items()}
-        hosts.write_inventory(
-            {"epyc_servers": {"hosts": servers}, "small": {"hosts": {name: {} for name in servers}}}, {}
-        )
+        for group in ("all", "small"):
+            text = (LAB_VARIABLES / f"{group}.yml").read_text(encoding="utf-8")
+            hosts.write_inventory_file(f"group_vars/{group}/connection.yml", text)
+        members = {name: {} for name in servers}
+        hosts.write_inventory({"epyc_servers": {"hosts": servers}, "small": {"hosts": members}}, {})
         yield hosts
 
 

@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 
 address, key, end = sys.argv[1:]
-counts: collections.Counter = collections.Counter()
+counts: collections.Counter[str] = collections.Counter()
 body = json.dumps({"model": "small", "prompt": "Once upon a time", "max_tokens": 16}).encode()
 headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
 while not pathlib.Path(end).exists():

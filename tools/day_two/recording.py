@@ -153,8 +153,8 @@ def render_procedure(procedure: Procedure, outputs: Sequence[str]) -> str:
 def fill_text(text: str) -> str:
     """Return a sentence in lines of the width of the pages; the lines of a numbered step stand below its first word."""
     indent = "   " if re.match(r"\d\. ", text) else ""
-    options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(" ".join(text.split()), 119, **options)
+    words = " ".join(text.split())
+    return textwrap.fill(words, 119, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def find_page(docs: Path, name: str) -> Path:

@@ -221,7 +221,7 @@ def two_distributions() -> Iterator[Hosts]:
         for group in ("all", "small"):
             text = (LAB_VARIABLES / f"{group}.yml").read_text(encoding="utf-8")
             hosts.write_inventory_file(f"group_vars/{group}/connection.yml", text)
-        members = {name: {} for name in servers}
+        members: dict[str, Any] = {name: {} for name in servers}
         hosts.write_inventory({"epyc_servers": {"hosts": servers}, "small": {"hosts": members}}, {})
         yield hosts
 

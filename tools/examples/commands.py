@@ -151,7 +151,7 @@ def check_host_tool_command(arguments: Sequence[str]) -> None:
         except layers.BadRequest as error:
             raise WrongExample(str(error)) from None
         return
-    if words in (["--help"], ["--version"]):
+    if list(arguments) in ([], ["--help"], ["--version"]):
         return
     if words == ["history", "--forget"]:
         words = words[:1]

@@ -100,6 +100,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_lines
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import (
+    commands,
     drift_html,
     fleet_metrics,
     fleet_report,
@@ -337,7 +338,7 @@ def _command_line_hosts_pattern() -> str:
     return str(load_extra_vars(DataLoader()).get("epyc_hosts", ""))
 
 
-def _command_line_without_check(inventory: list[str]) -> fleet_report.RunWithoutCheck:
+def _command_line_without_check(inventory: list[str]) -> commands.RunWithoutCheck:
     """Return the command line of this run without --check and without --limit.
 
     The command line repeats only variables in files, because variables on a command line may be secrets.
@@ -350,7 +351,7 @@ def _command_line_without_check(inventory: list[str]) -> fleet_report.RunWithout
         command_line += [option, ",".join(names)] if names else []
     extra = [str(text) for text in options.get("extra_vars") or ()]
     files = [text for text in extra if text.startswith("@")]
-    return fleet_report.RunWithoutCheck(
+    return commands.RunWithoutCheck(
         [*command_line, *(word for file in files for word in ("-e", file))], len(files) < len(extra)
     )
 

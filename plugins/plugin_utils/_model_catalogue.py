@@ -322,4 +322,5 @@ def _decode_path_of_url(url: str, place: str) -> str:
 def _unknown_model_message(name: str, known: Iterable[str]) -> str:
     """Return the sentence that no model has a name, with up to three similar names."""
     similar = difflib.get_close_matches(name, [str(entry) for entry in known], 3, 0.5)
-    return f"there is no model {name}; {'near are ' + ', '.join(similar) if similar else 'docs/models.md lists them'}."
+    hint = f"near are {', '.join(similar)}" if similar else "docs/model-catalogue.md lists them"
+    return f"there is no model {name}; {hint}."

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.copying import COPY_SCRIPT
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 from tools.pictures.chromium import Page
@@ -69,11 +70,11 @@ def page(browser: Page, tmp_path: Path) -> Page:
     return open_page(browser, tmp_path / "run.html", run_page.render_run_page(text))
 
 
-def test_it_is_read_without_a_network_and_without_a_script(page: Page) -> None:
+def test_it_is_read_without_a_network_and_its_only_script_copies_commands(page: Page) -> None:
     headline = page.evaluate_javascript("document.querySelector('.headline').innerText")
     assert headline.startswith("30 % faster than stock (") and headline.endswith("; 1 of 3 settings pays.")
     assert page.evaluate_javascript("document.querySelectorAll('section svg.scaled').length") == CHARTS
-    assert page.evaluate_javascript("[...document.scripts].map(one => one.textContent).join('')") == ""
+    assert page.evaluate_javascript("[...document.scripts].map(one => one.textContent).join('')") == COPY_SCRIPT
     assert [url for url in page.requested_addresses() if not url.startswith("file:")] == []
     assert page.errors == []
 

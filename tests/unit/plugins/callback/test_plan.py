@@ -41,10 +41,10 @@ def run(tmp_path: Path) -> Run:
 
 def test_plan_yml_draws_its_hosts_in_check_mode_too(run: Run, tmp_path: Path) -> None:
     output, page = run("playbooks/plan.yml", "--check")
-    assert "3 hosts: 1 different plan, 1 without a plan." in page
+    assert "3 hosts: 1 plan, 1 without a plan." in page
     assert "<h2>one, two (2 hosts)</h2>" in page and page.count("<svg ") == 1
-    assert "unreachable: gone</h3>" in page
-    assert f"3 hosts: 1 different plan, 1 without a plan. They are drawn in {tmp_path}/pages/plan.html." in output
+    assert "unreachable: gone</h2>" in page
+    assert f"3 hosts: 1 plan, 1 without a plan. They are drawn in {tmp_path}/pages/plan.html." in output
 
 
 class Screen:
@@ -84,7 +84,7 @@ def test_plans_are_drawn_only_in_runs_without_other_modules(tmp_path: Path, monk
     assert ended(monkeypatch, page, plan.MODULE, "sovereign.epyc.hugepages") == ""
     assert not page.exists()
     assert ended(monkeypatch, page, plan.MODULE, "ansible.builtin.debug") == (
-        f"1 host: 1 different plan. They are drawn in {page}."
+        f"1 host: 1 plan. They are drawn in {page}."
     )
     drawn = page.read_text()
     assert ended(monkeypatch, page, plan.MODULE, planned=()) == f"No host has a plan, so nothing was written to {page}."

@@ -76,7 +76,7 @@ def test_every_entry_has_numbers_that_agree() -> None:
 
 
 def test_the_tables_of_the_documents_are_the_file() -> None:
-    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/model-catalogue.md").read_text(encoding="utf-8")
     entries = _model_catalogue.merge_user_entries_into_catalogue({})
     rows = re.findall(
         r"^\| ([a-z0-9.-]+) \| ([^|]*B[^|]*) \| (\S+) \| (.*) \| (\d+) \| (.*) \| (.*) \|$", page, re.MULTILINE
@@ -154,7 +154,11 @@ def test_what_has_no_name_in_the_catalogue() -> None:
     ("asked", "own", "words"),
     [
         ({"name": "qwen3-8b"}, {}, "epyc_llama_models: there is no model qwen3-8b; near are qwen3-8b-q4, "),
-        ({"name": "xxxxxxx"}, {}, "there is no model xxxxxxx; docs/models.md lists them. Give url or repository"),
+        (
+            {"name": "xxxxxxx"},
+            {},
+            "there is no model xxxxxxx; docs/model-catalogue.md lists them. Give url or repository",
+        ),
         ({"name": "houze"}, {"house": MINE}, "near are house. Give url"),
         ({}, {}, "epyc_llama_models: {}: give a name of the catalogue, a repository with its file, a url, or a path."),
         (

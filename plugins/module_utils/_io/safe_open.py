@@ -90,8 +90,13 @@ class OpenFolder:
 
     def remove_file(self, name: str) -> None:
         """Remove a file or a link; FileNotFoundError where there is none, also on a read-only file system."""
-        os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
-        os.unlink(name, dir_fd=self.descriptor)
+        try:
+            os.unlink(name, dir_fd=self.descriptor)
+        except OSError as error:
+            if error.errno == errno.EROFS:
+                # The kernel refuses before it looks whether there is a file; this says so where there is none.
+                os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+            raise
 
     def flush_folder_entries(self) -> None:
         """Flush the names in the folder to the disk."""

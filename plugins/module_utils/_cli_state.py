@@ -15,11 +15,11 @@ from ._drift import words
 from ._drift.findings import REBOOT
 from ._drift.judge import waits_for_reboot
 from ._drift.next_step import capitalize_and_end_step, choose_next_repair, repair_to_words
-from ._drift.survey import NOTHING_STORED
+from ._drift.survey import NEVER_TUNED, NOTHING_STORED
 from ._errors import TuningError
 from ._io.console import print_lines
 from ._io.module_sources import import_from_benchmark_archive
-from ._io.store import HOME
+from ._io.store import BENCHMARK_FOLDER
 from ._io.textfile import path_in_tree
 from ._knobs.boot.knob import PREFIX as CMDLINE
 from ._knobs.history.history_file import History
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 COLUMNS, NAME_COLUMNS = 80, 8
 #: The most lines about instances and about findings; further ones are counted.
 MOST_INSTANCES, MOST_FINDINGS = 5, 4
-#: The folder with the documents of benchmarks.
-BENCHMARKS = f"{HOME}/benchmarks"
 REBOOT_STEP = f"{REBOOT} -e epyc_reboot_ok=true"
 BENCHMARK_STEP = "measure the speed: run benchmark.yml"
 LOOK_AGAIN_STEP = "do what the reason says, and look again"
@@ -78,7 +76,7 @@ def print_host_state(fs: KernelFS, store: Store) -> int:
 def _describe_tuning(survey: Survey, store: Store, is_tuned: bool) -> list[str]:
     """Return whether the host is tuned, since when and by whom, and how many settings were checked."""
     if not is_tuned:
-        return [f"no: {NOTHING_STORED.partition(': ')[2]}"]
+        return [f"no: {NEVER_TUNED}"]
     run = _newest_site_run(store)
     by_whom = "yes; the history of this host does not say by whom"
     if run is not None:
@@ -142,7 +140,7 @@ def _describe_last_speed(root: str, name: str) -> str:
         run_summary = import_from_benchmark_archive("_bench.rounds.run_summary")
     except ImportError:
         return ""
-    for dummy, document in last_runs.load_newest_documents(path_in_tree(root, BENCHMARKS), name):
+    for dummy, document in last_runs.load_newest_documents(path_in_tree(root, BENCHMARK_FOLDER), name):
         summary = run_summary.summarize_run(document)
         if summary["rates"]:
             rate = summary["rates"][0]

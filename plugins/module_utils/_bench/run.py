@@ -9,7 +9,7 @@ import os
 
 from .._errors import BadRequest, TuningError
 from .._host.memory_speed import load_memory_speed
-from .._io.store import HOME
+from .._io.store import BENCHMARK_FOLDER
 from .._notation.numbers import format_utc_time
 from .documents import run_document as documents
 from .host_memory import are_other_instances_idle, store_bandwidth_of_instance
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .load.request import MeasuringRequest
     from .target.measured_instance import MeasuredInstance
 
-FOLDER = f"{HOME}/benchmarks"
+FOLDER = BENCHMARK_FOLDER
 
 
 class Run:

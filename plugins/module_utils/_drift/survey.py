@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
     from .requested import Layers
 
-NOTHING_STORED = "nothing is stored on this host: site.yml has never run here, or everything was put back"
+NEVER_TUNED = "site.yml has never run here, or everything was put back"
+NOTHING_STORED = f"nothing is stored on this host: {NEVER_TUNED}"
 UNDER_TRIAL = (
     "an ablation or a tuning goes on, or did not end, so settings may differ from the stored ones; look again when it "
     "has ended, or end it with 'sovereign-epyc settle'"

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 HOME = "/var/lib/sovereign-epyc"
+#: The folder with the documents of measuring runs.
+BENCHMARK_FOLDER = f"{HOME}/benchmarks"
 #: The file with the requests that the boot service applies.
 REQUESTS = "desired.json"
 #: The file that exists during a trial; see _knobs/trial.py.

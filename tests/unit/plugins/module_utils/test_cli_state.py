@@ -176,7 +176,7 @@ def test_who_serves_has_its_address_its_state_and_its_last_speed(
         _cli_state, "import_from_benchmark_archive", lambda module: importlib.import_module(f"{library}.{module}")
     )
     document = run_document.load_document("docs/runs/two-cores.json.gz")
-    folder = screen.root / _cli_state.BENCHMARKS.lstrip("/")
+    folder = screen.root / _cli_state.BENCHMARK_FOLDER.lstrip("/")
     folder.mkdir(parents=True, exist_ok=True)
     document["instance"] = "chat"
     (folder / "chat-20261130T000000Z.json").write_text(json.dumps(document))

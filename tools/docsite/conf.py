@@ -26,6 +26,7 @@ myst_heading_anchors = 3
 html_theme = "sphinx_rtd_theme"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_theme_options = {"navigation_depth": 3}
 html_show_sourcelink = False
 html_copy_source = False

@@ -1,16 +1,12 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A button beside each command of a page that copies the command. Without the script, a click selects the command.
-
-The site of the documents has the same buttons.
-"""
+"""A button beside each command of a page that copies the command. Without the script, a click selects the command."""
 
 from __future__ import annotations
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 
-#: Commands of a page, and those of the documents as Sphinx writes them.
 COPY_SCRIPT = """
 async function copyText(node) {
   try {
@@ -23,7 +19,7 @@ async function copyText(node) {
   return true;
 }
 document.addEventListener('DOMContentLoaded', () => {
-  for (const node of document.querySelectorAll('[data-copy], .highlight-bash pre, .highlight-yaml pre')) {
+  for (const node of document.querySelectorAll('[data-copy]')) {
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'copy';

@@ -1,0 +1,11 @@
+/*
+Copyright (c) 2026, the sovereign.epyc authors
+GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+SPDX-License-Identifier: GPL-3.0-or-later
+*/
+
+/* What the theme leaves out for screen readers and keyboards. It makes its boxes of tables while the page loads. */
+window.addEventListener('load', () => {
+  for (const caption of document.querySelectorAll('.caption[role="heading"]')) caption.setAttribute('aria-level', '2');
+  for (const box of document.querySelectorAll('pre, .wy-table-responsive')) box.tabIndex = 0;
+});

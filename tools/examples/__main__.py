@@ -18,7 +18,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,11 +28,11 @@ from tools.examples.commands import check_shell_line
 from tools.examples.figures import check_figures
 from tools.examples.names import list_wrong_names
 from tools.examples.specs import (
-    PLUGINS,
     ROOT,
     WrongExample,
     check_module_options_of_task,
     check_role_variables,
+    read_module,
     read_source,
 )
 from vepyc.playbook_runs import run_command
@@ -69,7 +68,7 @@ def _name_of_page(page: Path) -> str:
 def list_module_examples() -> Iterator[Block]:
     """Yield the EXAMPLES of every module."""
     for path in sorted(ROOT.glob("plugins/modules/*.py")):
-        text = import_module(f"{PLUGINS}.modules.{path.stem}").EXAMPLES
+        text = read_module(f"modules.{path.stem}").EXAMPLES
         yield Block(f"plugins/modules/{path.name}", "yaml", text)
 
 
@@ -108,7 +107,7 @@ def check_block(block: Block) -> tuple[str, str]:
 def check_metric_and_variable_names(text: str) -> None:
     """Raise WrongExample for a metric or an environment variable that the sources of the collection do not have."""
     modules = (
-        import_module(f"{PLUGINS}.module_utils.{name}")
+        read_module(f"module_utils.{name}")
         for name in ("_drift.metrics", "_drift.repair", "_serving.verify.metrics", "_verify.host_metrics")
     )
     pattern = r"\b(?:sovereign_epyc|SOVEREIGN_EPYC)_\w+"

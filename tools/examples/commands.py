@@ -15,7 +15,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_role_variables, read_site_layers, read_source
+from tools.examples.specs import (
+    OURS,
+    ROOT,
+    WrongExample,
+    check_role_variables,
+    read_module,
+    read_site_layers,
+    read_source,
+)
 
 #: Programs whose arguments are not checked.
 PLAIN = {
@@ -133,10 +141,10 @@ def check_make_targets(arguments: Sequence[str]) -> None:
 
 
 def check_host_tool_command(arguments: Sequence[str]) -> None:
-    cli = import_module(f"{PLUGINS}.module_utils._cli")
+    cli = read_module("module_utils._cli")
     words = [word for word in arguments if word != "--json"]
     if words[:1] == ["bench"]:
-        command_line = import_module(f"{PLUGINS}.module_utils._bench.command_line")
+        command_line = read_module("module_utils._bench.command_line")
         try:
             command_line._build_argument_parser().parse_args(words[1:])
         except command_line.BadRequest as error:
@@ -145,7 +153,7 @@ def check_host_tool_command(arguments: Sequence[str]) -> None:
     if words[:1] == ["check"] and words[1:2] == [cli.TEXTFILE]:
         words = words[:1]
     if words[:1] == ["restore"] and len(words) == 2 and not words[1].startswith("-"):
-        layers = import_module(f"{PLUGINS}.module_utils._knobs.layers")
+        layers = read_module("module_utils._knobs.layers")
         try:
             layers.validate_layer_names(words[1].split(","))
         except layers.BadRequest as error:

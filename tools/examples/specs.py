@@ -71,7 +71,7 @@ def check_module_options_of_task(task: Mapping[str, Any]) -> None:
 @cache
 def arguments_of_ansible_module(name: str) -> dict[str, Any]:
     """Return the arguments with which a module calls AnsibleModule."""
-    importers: list[Any] = [import_module(f"{PLUGINS}.module_utils.{path}") for path in ("_ansible", "_bmc")]
+    importers: list[Any] = [read_module(f"module_utils.{name}") for name in ("_ansible", "_bmc")]
     arguments: dict[str, Any] = {}
 
     class ArgumentsRecorded(Exception):
@@ -85,7 +85,7 @@ def arguments_of_ansible_module(name: str) -> dict[str, Any]:
     for importer in importers:
         importer.AnsibleModule = record_arguments
     try:
-        import_module(f"{PLUGINS}.modules.{name}").main()
+        read_module(f"modules.{name}").main()
     except ArgumentsRecorded:
         return arguments
     except ModuleNotFoundError:

@@ -28,21 +28,13 @@ from vepyc import VepycError
 from vepyc.container import Container, running_container
 from vepyc.images import debian_packages
 from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
+from vepyc.monitoring import FOLDER, PARTS, PORTS, TEXTFILES, ensure_programs, start_as_unit, start_monitoring
 from vepyc.playbook_runs import quick_ansible_variables, run_command
 
 PAGE = Path(__file__).resolve().parents[1] / "build/watch/serving.html"
-BUILD, MODELS, PARTS, HAPROXY = "/opt/built", "/srv/models", "/opt/parts", "/srv/packages"
-FOLDER, TEXTFILES, KEY_FILE = "/etc/prometheus/sovereign-epyc", "/run/textfiles", "/etc/llama.key"
+BUILD, MODELS, HAPROXY, KEY_FILE = "/opt/built", "/srv/models", "/srv/packages", "/etc/llama.key"
 KEY = "key-of-make-watch"
 ADDRESSES = {"watch-1": "10.8.0.1", "watch-2": "10.8.0.2"}
-PORTS = {"prometheus": 9090, "alertmanager": 9093}
-PROMETHEUS = f"""
-global: {{scrape_interval: 2s, evaluation_interval: 2s}}
-rule_files: [{FOLDER}/*.rules.yml]
-scrape_config_files: [{FOLDER}/scrape.yml]
-alerting: {{alertmanagers: [{{static_configs: [{{targets: ["127.0.0.1:{PORTS["alertmanager"]}"]}}]}}]}}
-"""
-ALERTMANAGER = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
 #: A client that sends requests to the gateway one after the other; some texts repeat themselves, and others do not.
 CLIENT = """
 import itertools, json, urllib.request
@@ -63,11 +55,6 @@ def run_playbook(inventory: Path, name: str) -> None:
     done = run_command("ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", **quick_ansible_variables())
     if done.returncode:
         raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}")
-
-
-def start_program_as_unit(box: Container, unit: str, *words: str) -> None:
-    """Run a program of Debian as a service."""
-    box.run(f"systemd-run --quiet --unit={unit} {' '.join(words)}")
 
 
 def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, Any]:
@@ -103,18 +90,9 @@ def run_setup_playbooks(boxes: dict[str, Container], hosts: Path) -> None:
     for name in ("site", "gateway", "monitoring"):
         print(f"{name}.yml runs", flush=True)
         run_playbook(hosts, name)
-    for box in boxes.values():
-        node = f"{PARTS}/usr/bin/prometheus-node-exporter --collector.textfile.directory={TEXTFILES}"
-        start_program_as_unit(box, "node-exporter", node)
-    first.run("cat >/run/prometheus.yml", input=PROMETHEUS)
-    first.run("cat >/run/alertmanager.yml", input=ALERTMANAGER)
+    start_monitoring([*boxes.values()])
     first.run("cat >/run/client.py", input=CLIENT)
-    for name, port in PORTS.items():
-        program = f"{PARTS}/usr/bin/prometheus{'-alertmanager' if name == 'alertmanager' else ''}"
-        store = "--storage.tsdb.path" if name == "prometheus" else "--cluster.listen-address= --storage.path"
-        words = [f"--config.file=/run/{name}.yml", f"{store}=/run/{name}", f"--web.listen-address=127.0.0.1:{port}"]
-        start_program_as_unit(first, name, program, *words)
-    start_program_as_unit(first, "client", "python3", "/run/client.py")
+    start_as_unit(first, "client", "python3", "/run/client.py")
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(first.run(f"cat {FOLDER}/serving.html").stdout, encoding="utf-8")
 
@@ -125,10 +103,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         build, model = ensure_llama(NATIVE), ensure_model()
-        parts = debian_packages.ensure_extracted(
-            "trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter"
-        )
-        binds = {build: BUILD, model.parent: MODELS, parts: PARTS}
+        binds = {build: BUILD, model.parent: MODELS, ensure_programs(): PARTS}
         binds[debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY)[0].parent] = HAPROXY
         with contextlib.ExitStack() as stack:
             boxes = {name: stack.enter_context(running_container(name, binds)) for name in ADDRESSES}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stages of the procedures: two hosts that serve behind a gateway, one that is measured, and two distributions.
+"""The stages of the procedures: no host, two hosts that serve behind a gateway, and two distributions.
 
 Hosts that serve are containers with a systemd of their own and a real llama-server; hosts that are tuned are virtual
 EPYCs. The inventory of a stage is a repository of Git in a temporary folder.
@@ -23,7 +23,8 @@ from tools.day_two.recording import INVENTORY
 from vepyc import Machine, start_machine
 from vepyc.container import Container, running_container
 from vepyc.images import debian_packages
-from vepyc.llama.llama_cpp import GUEST, NATIVE, ensure_llama, ensure_model
+from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
+from vepyc.monitoring import PARTS, TEXTFILES, ensure_programs, start_monitoring
 from vepyc.playbook_runs import quick_ansible_variables, run_command
 
 #: The files of the inventory of hosts that serve.
@@ -31,22 +32,15 @@ FILES = Path(__file__).with_name("inventory")
 #: The variables of the lab's own inventory, by which Ansible reaches virtual machines.
 LAB_VARIABLES = Path(__file__).parents[2] / "inventories/lab/group_vars"
 ADDRESSES = {"epyc-01": "10.8.0.1", "epyc-02": "10.8.0.2"}
-MODELS, PARTS, PACKAGES, OLD, NEW = "/srv/models", "/opt/parts", "/srv/packages", "/opt/llama-old", "/opt/llama-new"
-TEXTFILES, KEYS, CLIENT = "/run/textfiles", "/etc/llama/keys", Path(__file__).with_name("client.py")
+MODELS, PACKAGES, BUILD, KEYS = "/srv/models", "/srv/packages", "/opt/llama", "/etc/llama/keys"
+CLIENT = Path(__file__).with_name("client.py")
 #: The port of the gateway, and the address of it in the commands of the page.
 GATEWAY_PORT, GATEWAY_ADDRESS = 8443, "llm.example.com"
-PROMETHEUS = """
-global: {scrape_interval: 2s, evaluation_interval: 2s}
-rule_files: [/etc/prometheus/sovereign-epyc/*.rules.yml]
-scrape_config_files: [/etc/prometheus/sovereign-epyc/scrape.yml]
-alerting: {alertmanagers: [{static_configs: [{targets: ["127.0.0.1:9093"]}]}]}
-"""
-ALERTMANAGER = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
 #: Variables for a small machine that the page does not show.
 SMALL = {
     "epyc_plan_housekeeping": {"cores": 0},
     "epyc_steps": ["base", "llama"],
-    "epyc_llama_binary": f"{NEW}/bin/llama-server",
+    "epyc_llama_binary": f"{BUILD}/bin/llama-server",
 }
 
 
@@ -108,19 +102,21 @@ def machine_runner(machine: Machine) -> Callable[[str], Any]:
 
 
 @contextlib.contextmanager
-def clone() -> Iterator[Hosts]:
+def clone_without_hosts() -> Iterator[Hosts]:
     """No hosts: commands in the clone alone."""
     with tempfile.TemporaryDirectory() as folder:
         yield Hosts(Path(folder), {})
 
 
 @contextlib.contextmanager
-def serving_fleet() -> Iterator[Hosts]:
-    """Two hosts that serve the same model; the first has the gateway, Prometheus and Alertmanager, too."""
-    parts = debian_packages.ensure_extracted(
-        "trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter"
-    )
-    binds = {ensure_llama(NATIVE): NEW, ensure_model().parent: MODELS, parts: PARTS, CLIENT: "/srv/client.py"}
+def monitored_fleet() -> Iterator[Hosts]:
+    """Two hosts that serve the same model, set up by the playbooks; the first has gateway and monitoring, too."""
+    binds = {
+        ensure_llama(NATIVE): BUILD,
+        ensure_model().parent: MODELS,
+        ensure_programs(): PARTS,
+        CLIENT: "/srv/client.py",
+    }
     binds[debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY)[0].parent] = PACKAGES
     with contextlib.ExitStack() as stack:
         boxes = {name: stack.enter_context(running_container(name, binds)) for name in ADDRESSES}
@@ -151,59 +147,16 @@ def serving_fleet() -> Iterator[Hosts]:
         for name in boxes:
             hosts.require(f"install -d -m 700 /etc/llama && mkdir -p {TEXTFILES}", name)
         hosts.require(f"dpkg --install {PACKAGES}/*.deb", "epyc-01")
-        yield hosts
-
-
-@contextlib.contextmanager
-def monitored_fleet() -> Iterator[Hosts]:
-    """The fleet that serves, set up by the playbooks, with a client and a running Prometheus."""
-    with serving_fleet() as hosts:
         for group, name in (("epyc_servers", "models.yml"), ("epyc_gateway", "tenants.yml")):
             hosts.write_inventory_file(f"group_vars/{group}/{name}", (FILES / name).read_text(encoding="utf-8"))
-        for name in ADDRESSES:
+        for name in boxes:
             hosts.require(f"echo server-key-1 >{KEYS} && chmod 600 {KEYS}", name)
         hosts.require(f"git -C {INVENTORY} add . && git -C {INVENTORY} commit -qm 'Serve the small model on two hosts'")
         for book in ("site", "gateway", "monitoring"):
             print(f"  {book}.yml", flush=True)
             hosts.require(f"ansible-playbook -i {INVENTORY} playbooks/{book}.yml")
-        for name in ADDRESSES:
-            start_unit(
-                hosts, name, "node-exporter", f"prometheus-node-exporter --collector.textfile.directory={TEXTFILES}"
-            )
-        for name, text in (("prometheus", PROMETHEUS), ("alertmanager", ALERTMANAGER)):
-            hosts.require(f"cat >/run/{name}.yml <<'END'\n{text}END", "epyc-01")
-        hosts.require(
-            f"ln -s {PARTS}/usr/bin/amtool /usr/local/bin/ && ln -s {PARTS}/usr/share/prometheus /usr/share/", "epyc-01"
-        )
-        local = "--web.listen-address=127.0.0.1"
-        start_unit(
-            hosts,
-            "epyc-01",
-            "prometheus",
-            f"prometheus --config.file=/run/prometheus.yml --storage.tsdb.path=/run/prometheus {local}:9090",
-        )
-        start_unit(
-            hosts,
-            "epyc-01",
-            "alertmanager",
-            f"prometheus-alertmanager --config.file=/run/alertmanager.yml --storage.path=/run/alertmanager"
-            f" --cluster.listen-address= {local}:9093",
-        )
-        yield hosts
-
-
-def start_unit(hosts: Hosts, host: str, unit: str, program: str) -> None:
-    """Run a program of Debian as a service."""
-    hosts.require(f"systemd-run --quiet --unit={unit} {PARTS}/usr/bin/{program}", host)
-
-
-@contextlib.contextmanager
-def measured_host() -> Iterator[Hosts]:
-    """A host that serves with one build of llama.cpp and has another build, too."""
-    binds = {ensure_llama(GUEST): OLD, ensure_llama(NATIVE): NEW, ensure_model().parent: MODELS}
-    with running_container("epyc-03", binds) as box, tempfile.TemporaryDirectory() as folder:
-        hosts = Hosts(Path(folder), {"epyc-03": container_runner(box)})
-        hosts.write_inventory({"epyc_servers": {"hosts": {"epyc-03": box.inventory_variables()}}}, SMALL)
+        start_monitoring([*boxes.values()])
+        hosts.require(f"ln -s {PARTS}/usr/bin/amtool /usr/local/bin/", "epyc-01")
         yield hosts
 
 
@@ -227,8 +180,7 @@ def two_distributions() -> Iterator[Hosts]:
 
 
 STAGES = {
-    "clone": clone,
+    "clone": clone_without_hosts,
     "fleet": monitored_fleet,
-    "measured": measured_host,
     "distributions": two_distributions,
 }

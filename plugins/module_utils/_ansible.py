@@ -11,6 +11,7 @@ import sys
 from ansible.module_utils.basic import AnsibleModule
 
 from ._errors import TuningError
+from ._io import textfile
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
 from ._knobs.change_text import add_text_to_diff
@@ -53,6 +54,7 @@ def run_changing_module(
     ``diff`` of its result maps addresses to their values ``before`` and ``after``; ``knob_files`` maps prefixes of
     addresses to the modules of knobs that describe them.
     """
+    textfile.set_umask_of_system()
     knob_files = knob_files or {}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
     try:

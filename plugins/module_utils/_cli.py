@@ -57,6 +57,7 @@ ERROR = "<3>"
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
+    textfiles.set_umask_of_system()
     if arguments and arguments[0] == "llama":
         # Imported here, because no other command needs it.
         from ._serving.hooks import cli

@@ -18,6 +18,19 @@ from .blocks import suppress
 from .safe_open import OpenFolder, open_file, open_folder
 
 
+#: The umask of systemd and of Debian's root. Hardening guides give sudo a stricter one.
+UMASK = 0o022
+
+
+def set_umask_of_system() -> None:
+    """Make folders of this process and its programs as readable as those that the system makes at boot.
+
+    Else a login with umask 077 leaves folders that the users of instances, HAProxy and metrics collectors cannot enter.
+    Files that only root may read get their mode by write_file.
+    """
+    os.umask(UMASK)
+
+
 def path_in_tree(root: str, path: str) -> str:
     """Return the place of an absolute path in the tree below a folder; the tree of a real host is /."""
     return os.path.join(root, path.lstrip("/"))

@@ -82,11 +82,12 @@ class Preflight:
     def _refuse_container(self) -> bool:
         """Add a refusal if this host is a container and layers change kernel settings; return whether it was added."""
         layers = [layer for layer in OF_THE_KERNEL if layer in self.layers]
-        if not layers or self.host.fs.read_if_present(CONTAINER_FILE) is None:
+        kind = self.host.fs.read_if_present(CONTAINER_FILE)
+        if not layers or kind is None:
             return False
         self.refusals.append(
-            f"This host is a container, and kernel settings belong to its host: leave {', '.join(layers)} out of "
-            "epyc_steps."
+            f"This host is a container ({kind.strip() or 'of an unknown kind'}), and kernel settings belong to its host: "
+            f"leave {', '.join(layers)} out of epyc_steps."
         )
         return True
 

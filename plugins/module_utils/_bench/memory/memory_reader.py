@@ -28,6 +28,8 @@ RUNS = 5
 MILLISECONDS = 300
 #: Timeout in seconds of filling the memory and of five runs, which take far less on any host.
 SECONDS = 300
+#: Where the program may be when the folder of temporary files is mounted with noexec, as on many hardened hosts.
+FOLDERS_BESIDE_TMP = ("/var/tmp", "/var/lib", "/root")
 
 #: The program. Its arguments are the number of runs, milliseconds of a run, bytes of a thread, and a CPU for each
 #: thread. Its output is the GB/s of each run.
@@ -156,7 +158,7 @@ def measure_fastest_read_gbps(
     compiler = next((name for name in COMPILERS if shutil.which(name, path=command.PATH)), None)
     if compiler is None:
         raise Absent(f"There is no C compiler in {command.PATH}; on Debian and Ubuntu, 'apt install gcc' brings one.")
-    with tempfile.TemporaryDirectory(prefix="sovereign-epyc-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sovereign-epyc-", dir=find_folder_of_programs()) as folder:
         source, program = (os.path.join(folder, name) for name in ("reader.c", "reader"))
         textfile.write_file(source, SOURCE)
         command.run_command([compiler, *FLAGS, "-o", program, source])
@@ -170,3 +172,15 @@ def measure_fastest_read_gbps(
         words = last_twenty_words(done.err or done.out)
         raise TuningError(f"The reader of memory failed with exit code {done.code}. It says: {words}")
     return max(rates)
+
+
+def find_folder_of_programs() -> str:
+    """Return a folder whose mount lets programs run; TuningError where neither TMPDIR nor another folder does."""
+    folders = (tempfile.gettempdir(), *FOLDERS_BESIDE_TMP)
+    for folder in folders:
+        if os.path.isdir(folder) and not os.statvfs(folder).f_flag & os.ST_NOEXEC:
+            return folder
+    raise TuningError(
+        f"A program has to be compiled and run, and {', '.join(folders)} are all mounted with noexec. Set TMPDIR to a "
+        "folder that is not."
+    )

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -160,6 +162,15 @@ def test_a_reader_that_fails(programs: Programs, program: str, words: str) -> No
 def test_no_compiler(programs: Programs) -> None:
     with pytest.raises(Absent, match=r"There is no C compiler in .*, 'apt install gcc' brings one"):
         memory_reader.measure_fastest_read_gbps([0], 1 << 20)
+
+
+def test_the_reader_is_not_put_where_programs_must_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    noexec = {tempfile.gettempdir(), "/var/tmp"}
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC if path in noexec else 0))
+    assert memory_reader.find_folder_of_programs() == "/var/lib"
+    noexec |= {"/var/lib", "/root"}
+    with pytest.raises(TuningError, match="/var/tmp, /var/lib, /root are all mounted with noexec. Set TMPDIR to a"):
+        memory_reader.find_folder_of_programs()
 
 
 def test_the_real_reader() -> None:

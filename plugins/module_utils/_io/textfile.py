@@ -17,7 +17,6 @@ from .._errors import TuningError
 from .blocks import suppress
 from .safe_open import OpenFolder, open_file, open_folder
 
-
 #: The umask of systemd and of Debian's root. Hardening guides give sudo a stricter one.
 UMASK = 0o022
 

@@ -86,8 +86,8 @@ class Preflight:
         if not layers or kind is None:
             return False
         self.refusals.append(
-            f"This host is a container ({kind.strip() or 'of an unknown kind'}), and kernel settings belong to its host: "
-            f"leave {', '.join(layers)} out of epyc_steps."
+            f"This host is a container ({kind.strip() or 'of an unknown kind'}), and kernel settings belong to its "
+            f"host: leave {', '.join(layers)} out of epyc_steps."
         )
         return True
 

@@ -129,8 +129,8 @@ def test_nothing_is_left_of_a_container() -> None:
 
 def test_it_ends_with_the_process_that_started_it() -> None:
     program = (
-        "import time; from vepyc.container import container\n"
-        "with container('test-orphan'): print('up', flush=True); time.sleep(600)"
+        "import time; from vepyc.container import running_container\n"
+        "with running_container('test-orphan'): print('up', flush=True); time.sleep(600)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     owner = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)

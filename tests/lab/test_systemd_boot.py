@@ -122,9 +122,33 @@ def test_the_undo_gives_the_first_bytes_back(host):
 def test_an_image_is_built_anew_and_started(host):
     host.carry_modules()
     host.run("echo layout=uki >/etc/kernel/install.conf")
+    host.kernel_files = host.run("ls -A /etc/kernel")
     made = host.module("kernel_cmdline", parameters=["sovereign.test=1"], absent=["quiet"])
     assert made["pending"] == ["sovereign.test", "quiet"], made
     assert "sovereign-epyc-new" not in host.run("ls /boot/efi")
     host.machine.reboot()
     words = read_command_line(host)
     assert "sovereign.test=1" in words and "quiet" not in words
+
+
+def test_the_undo_builds_the_first_image_again(host):
+    host.carry_modules()
+    assert host.module("epyc_restore")["changed"] is True
+    host.machine.reboot()
+    require_first_state(host)
+
+
+def test_the_playbooks_tune_prove_and_undo_a_host_that_boots_an_image(host):
+    """The whole recipe, as on a host with GRUB."""
+    host.play("playbooks/site.yml")
+    assert host.play("playbooks/site.yml").changed_results == {}
+    host.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true")
+    host.machine.disconnect()
+    assert "isolcpus=managed_irq,1-3,5-7,9-11,13-15" in read_command_line(host)
+    assert "systemd-stub" in host.run("bootctl status 2>&1")
+    assert host.run("sovereign-epyc check").endswith(" settings checked, 0 not as configured\n")
+    assert host.play("playbooks/verify.yml")["Go through the checklist"]["complaints"] == []
+    assert host.play("playbooks/drift.yml").returncode == 0
+    host.play("playbooks/restore.yml")
+    host.machine.reboot()
+    require_first_state(host)

@@ -167,8 +167,16 @@ class KernelFS:
 
     def read_trusted_attribute(self, path: str, name: str) -> str | None:
         """Return a trusted extended attribute of a file, None where it has no such attribute."""
+        return self._read_attribute(path, f"trusted.{name}")
+
+    def read_selinux_context(self, path: str) -> str | None:
+        """Return the context that SELinux gives a file, None without SELinux."""
+        context = self._read_attribute(path, "security.selinux")
+        return None if context is None else context.rstrip("\0")
+
+    def _read_attribute(self, path: str, name: str) -> str | None:
         try:
-            return os.getxattr(self._real_path(path), f"trusted.{name}").decode("utf-8", "replace")
+            return os.getxattr(self._real_path(path), name).decode("utf-8", "replace")
         except OSError:
             return None
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 HOME = "/sys/fs/resctrl"
+#: The type that SELinux gives to what its policy has no context for.
+UNKNOWN_TO_POLICY = "unlabeled_t"
 #: Names under the root that are not groups.
 FIXED = ("info", "mon_data", "mon_groups")
 #: Steps of MB and SMBA in a GB/s on AMD; the highest value means no limit.
@@ -79,6 +81,14 @@ def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:
             options = tuple(o for o in fields[3].split(",") if o in ("cdp", "cdpl2", "mba_MBps", "debug"))
             return fields[1], options
     return None
+
+
+def is_unknown_to_selinux(fs: KernelFS) -> bool:
+    """Return whether the policy of SELinux has no context for resctrl, so that it forbids all programs to make groups.
+
+    The policy of Debian 13 is such a policy. A mount with the option context= gets a context that the policy knows.
+    """
+    return f":{UNKNOWN_TO_POLICY}:" in (fs.read_selinux_context(HOME) or "")
 
 
 def resctrl_unavailable_reason(fs: KernelFS, cpu_flags: frozenset[str]) -> str | None:

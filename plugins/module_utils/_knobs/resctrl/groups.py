@@ -131,6 +131,12 @@ class Groups(Knob):
         words = (self.fs.read_if_present(self._group_path("default", "info", "last_cmd_status")) or "").strip()
         if words and words != "ok":
             return f"The kernel says: {words}."
+        if resctrl.is_unknown_to_selinux(self.fs):
+            return (
+                "SELinux lets nobody make groups here, because its policy has no context for resctrl. Run 'umount "
+                f"{self.able.mount_point or resctrl.HOME}', which ends all groups that it has, and run this again: it "
+                "mounts resctrl with a context."
+            )
         offline = (self.fs.read_if_present("/sys/devices/system/cpu/offline") or "").strip()
         if offline:
             return (

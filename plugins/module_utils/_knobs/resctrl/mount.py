@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOUNT = "resctrl:mount"
 NO_OPTIONS = "no options"
+CONTROL_GROUPS = "/sys/fs/cgroup"
 
 
 class ResctrlMount(Knob):
@@ -85,9 +86,18 @@ class ResctrlMount(Knob):
             if change.after is None:
                 self.fs.unmount_filesystem(resctrl.HOME)
             else:
-                self.fs.mount_filesystem("resctrl", resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
+                self._mount_resctrl("" if change.after == NO_OPTIONS else change.after)
         # The mounted file system shows more features than CPUID, so the topology is read again.
         self.host.forget_topology()
+
+    def _mount_resctrl(self, options: str) -> None:
+        """Mount resctrl, with the context of control groups where the policy of SELinux has none for resctrl."""
+        self.fs.mount_filesystem("resctrl", resctrl.HOME, options)
+        context = self.fs.read_selinux_context(CONTROL_GROUPS)
+        if context and resctrl.is_unknown_to_selinux(self.fs):
+            self.fs.unmount_filesystem(resctrl.HOME)
+            with_context = [*([options] if options else []), f'context="{context}"']
+            self.fs.mount_filesystem("resctrl", resctrl.HOME, ",".join(with_context))
 
 
 def _format_options(options: Sequence[str]) -> str:

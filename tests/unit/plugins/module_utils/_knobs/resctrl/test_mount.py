@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.mount import MOUNT, ResctrlMount
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -97,3 +98,23 @@ def test_only_the_mount_is_its_own(tree: hosts.Host) -> None:
     one = knob(tree)
     assert one.owns_address(MOUNT)
     assert not one.owns_address("resctrl:draft")
+
+
+@pytest.mark.parametrize(
+    ("contexts", "option"),
+    [
+        ({}, None),
+        ({"/sys/fs/cgroup": "u:r:cgroup_t:s0", "/sys/fs/resctrl": "u:r:unlabeled_t:s0"}, 'context="u:r:cgroup_t:s0"'),
+        ({"/sys/fs/cgroup": "u:r:cgroup_t:s0", "/sys/fs/resctrl": "u:r:sysfs_t:s0"}, None),
+    ],
+    ids=["without SELinux", "a policy that does not know resctrl", "a policy that knows it"],
+)
+def test_selinux_gets_a_context_where_its_policy_has_none(
+    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch, contexts: dict[str, str], option: str | None
+) -> None:
+    mounts: list[str] = []
+    monkeypatch.setattr(tree.fs, "read_selinux_context", contexts.get)
+    monkeypatch.setattr(tree.fs, "mount_filesystem", lambda dummy, target, options="": mounts.append(options))
+    monkeypatch.setattr(tree.fs, "unmount_filesystem", lambda target: mounts.pop())
+    knob(tree, mount=True).write_changes([Change(MOUNT, None, "cdp")])
+    assert mounts == ["cdp" if option is None else f"cdp,{option}"]

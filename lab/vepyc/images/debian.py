@@ -1,26 +1,22 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Installs Debian into a directory, for guests and containers."""
+"""Installs Debian or Ubuntu into a directory, for guests and containers."""
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..errors import VepycError
 from ..paths import ensure_directory, run_tool
+from .debian_packages import archive_line
 
 # mmdebstrap mounts /proc and starts many programs. All of them end, and what they mounted is gone, when this process
 # is killed; else the next build would remove files from under them, and a mounted /proc with them.
 _ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
-#: The keys of Debian's suites.
-DEBIAN_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 #: Where mmdebstrap writes the options of dpkg.
 _DPKG_OPTIONS = "/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 #: Where mmdebstrap writes the options of apt.
@@ -29,7 +25,7 @@ _INITRAMFS = "/etc/initramfs-tools/conf.d"
 
 
 def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path, kernel_suite: str = "") -> None:
-    """Install a Debian with these packages into a directory; downloaded packages are cached.
+    """Install a suite of Debian or Ubuntu with these packages into a directory; downloaded packages are cached.
 
     With ``kernel_suite``, the kernel comes from that suite, and all other packages from ``suite``.
 
@@ -38,7 +34,7 @@ def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path, k
     """
     cached = shlex.quote(str(ensure_directory("packages", suite)))
     archives = "/var/cache/apt/archives"
-    command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--components=main"]
+    command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory"]
     command += [f"--include={','.join(packages)}", "--skip=download/empty", "--skip=essential/unlink"]
     command += [f'--setup-hook=mkdir -p "$1"{archives} && cp -n {cached}/*.deb "$1"{archives}/ || true']
     command += [f'--customize-hook=cp -n "$1"{archives}/*.deb {cached}/']
@@ -48,9 +44,9 @@ def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path, k
         command += [f'--customize-hook=rm "$1"{_INITRAMFS}/first']
     command += [f"--aptopt={line}" for line in _list_date_check_settings()]
     command += [f'--customize-hook=rm -f "$1"{_APT_OPTIONS}']
-    sources = [debian_mirror()]
+    sources = [archive_line(suite)]
     if kernel_suite:
-        sources.append(f"deb [signed-by={DEBIAN_KEYS}] {debian_mirror()} {kernel_suite} main")
+        sources.append(archive_line(kernel_suite))
         pin = rf"Package: linux-*\nPin: release n={kernel_suite}\nPin-Priority: 500\n"
         folder = "/etc/apt/preferences.d"
         command += [f'--setup-hook=mkdir -p "$1"{folder} && printf {shlex.quote(pin)} >"$1"{folder}/kernel']
@@ -64,17 +60,6 @@ def _list_date_check_settings() -> list[str]:
     """
     command = ["apt-config", "dump", "Acquire::Check-Valid-Until", "Acquire::Check-Date"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-def debian_mirror() -> str:
-    """Return the mirror in VEPYC_MIRROR, or debootstrap's default."""
-    if named := os.environ.get("VEPYC_MIRROR"):
-        return named
-    script = shutil.which("debootstrap", path="/usr/sbin:/usr/bin")
-    if script is None:
-        raise VepycError("debootstrap is not installed; lab/README.md lists the packages the lab needs")
-    lines = Path(script).read_text().splitlines()
-    return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("DEF_MIRROR="))
 
 
 def write_files_and_links(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> None:

@@ -32,7 +32,7 @@ PLUGINS = tuple(f"{TESTS}/{kind}" for kind in ("action", "callback", "lookup", "
 #: The pytest of the clone's own pyproject.toml, which would bring the clone's engine into the path.
 PYTEST = (
     *("pytest", "-q", "-c", os.devnull, "--rootdir=.", "--import-mode=importlib", "--strict-markers"),
-    *("-o", "markers=slow"),
+    *("-o", "markers=slow\neveryday"),
 )
 #: No word of skipped ones.
 PASSED = re.compile(r"^\d+ passed in ", re.MULTILINE)

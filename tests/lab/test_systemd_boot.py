@@ -48,6 +48,9 @@ os.replace = replace
 #: What depends on the memory that the firmware keeps, which is some pages more or less at each boot.
 MEMORY = {"mount /run", "mount /etc/machine-id", "/proc/sys/kernel/threads-max"}
 
+#: The tests write this file, so that kernel-install makes images.
+LAYOUT = {"/etc/kernel/install.conf"}
+
 
 @pytest.fixture(scope="module")
 def host(systemd_boot_guest):
@@ -68,7 +71,7 @@ def read_command_line(host):
 
 
 def require_first_state(host):
-    assert host.changed_since(host.first).keys() - DRIVERS - MEMORY - {"/proc/cmdline"} == set()
+    assert host.changed_since(host.first).keys() - DRIVERS - MEMORY - LAYOUT - {"/proc/cmdline"} == set()
     assert without_initrd(read_command_line(host)) == without_initrd(host.first["/proc/cmdline"].split())
     assert host.run("ls -A /etc/kernel") == host.kernel_files
 

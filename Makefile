@@ -9,7 +9,8 @@ MAKEFLAGS += --no-print-directory
 
 # The virtual machine to tune: one of the SKUs that `lab/bin/vepyc` knows.
 SKU ?= epyc9754
-# Its kernel: 6.12 of Debian 13, 6.1 of Debian 12, or backports, the newest one that Debian 13 offers.
+# Its kernel: 6.12 of Debian 13, 6.1 of Debian 12, backports, the newest one that Debian 13 offers, or forky, that of
+# the Debian in the making, with its systemd and Python.
 KERNEL ?= 6.12
 # The inventory and the hosts of `make drift`; without them those of ansible.cfg, and all.
 INVENTORY ?=

@@ -10,7 +10,7 @@
     site.py SKU --ask PROMPT     only ask the model of a running machine
     site.py SKU --record PAGE    run all steps, and write their titles and the answer into a block of a page
 
-With `--kernel backports` the machine has the newest kernel that Debian 13 offers instead of its own.
+With `--kernel` the machine has another kernel of the lab, such as `backports`, the newest one that Debian 13 offers.
 
 A step that fails ends the run with its exit code. At the end the times of all steps are printed. The program needs the
 folder lab in PYTHONPATH.

@@ -40,12 +40,12 @@ def test_each_cell_is_the_worst_outcome_on_these_sources(tmp_path: Path, monkeyp
     ):
         record.add(f"tests/lab/{test}", Outcome(outcome, 1))
     assert print_table(tmp_path) == [
-        ["knob", "6.12", "6.1", "backports", "(7.3.4+deb13-amd64)"],
-        ["cpufreq", "not-run", "not-run", "not-run"],
-        ["cpuidle", "not-run", "not-run", "not-run"],
-        ["hugepages", "failed", "not-run", "skipped"],
-        ["irq", "not-run", "not-run", "not-run"],
-        ["msr", "not-run", "not-run", "not-run"],
-        ["resctrl", "not-run", "not-run", "not-run"],
-        ["sysfs", "not-run", "passed", "not-run"],
+        ["knob", "6.12", "6.1", "backports", "(7.3.4+deb13-amd64)", "forky"],
+        ["cpufreq", "not-run", "not-run", "not-run", "not-run"],
+        ["cpuidle", "not-run", "not-run", "not-run", "not-run"],
+        ["hugepages", "failed", "not-run", "skipped", "not-run"],
+        ["irq", "not-run", "not-run", "not-run", "not-run"],
+        ["msr", "not-run", "not-run", "not-run", "not-run"],
+        ["resctrl", "not-run", "not-run", "not-run", "not-run"],
+        ["sysfs", "not-run", "passed", "not-run", "not-run"],
     ]

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import uuid
 from functools import partial
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def _build_image(release: Release, name: str, folder: Path) -> None:
 def _configure_root(release: Release, root: Path, log: Path) -> None:
     write_files_and_links(root, guest_system.guest_files(release, _read_public_key()), guest_system.guest_links())
     (root / "root/.ssh").chmod(0o700)
-    run_tool(["chroot", str(root), "systemd-machine-id-setup"], log)
+    (root / "etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
     run_tool(["chroot", str(root), "update-initramfs", "-u"], log)
     shutil.rmtree(root / "var/cache/apt", ignore_errors=True)
     # With these stamps newer than /usr, systemd skips the work of a first boot after an update.

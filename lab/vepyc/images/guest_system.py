@@ -26,7 +26,10 @@ REMOVE_SPEEDUPS = (
 
 @dataclass(frozen=True)
 class Release:
-    """A guest operating system, chosen by its kernel: a version, or `backports`, the newest one of Debian 13."""
+    """A guest operating system, chosen by its kernel: a version, or one that changes.
+
+    `backports` is the newest kernel of Debian 13, and `forky` that of the Debian in the making, with its programs.
+    """
 
     kernel: str
     suite: str
@@ -39,6 +42,7 @@ RELEASES = {
         Release("6.12", "trixie"),
         Release("6.1", "bookworm"),
         Release("backports", "trixie", "trixie-backports"),
+        Release("forky", "forky"),
     )
 }
 

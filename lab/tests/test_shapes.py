@@ -190,7 +190,7 @@ def test_the_second_socket_is_filled_cpu_by_cpu() -> None:
     args = qemu_arguments.build_machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
     assert "32,maxcpus=72,sockets=2,dies=9,cores=4,threads=1" in args
     plugged = [arg for arg in args if "socket-id=1" in arg]
-    assert len(plugged)2
+    assert len(plugged) == 32
     assert not any("die-id=8" in arg for arg in plugged)
 
 
@@ -202,4 +202,4 @@ def test_nodes_of_two_sockets_are_far_apart() -> None:
 
 def test_each_kernel_has_an_image() -> None:
     keys = {guest_image.image_key(release) for release in guest_system.RELEASES.values()}
-    assert len(keys) == len(guest_system.RELEASES) == 3
+    assert len(keys) == len(guest_system.RELEASES)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""`make site` on every SKU, and on the 9754 with every other kernel of the lab, from a host as installed to the answer of its model."""
+"""`make site` on every SKU, and on the 9754 with each kernel of the lab: from a host as installed to an answer."""
 
 from __future__ import annotations
 

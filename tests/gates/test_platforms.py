@@ -72,6 +72,11 @@ def test_every_claim_has_a_test() -> None:
     assert list(list_wrong_cells(read_rows(PAGE.read_text(encoding="utf-8")))) == []
 
 
+def test_every_test_that_the_page_names_is_there() -> None:
+    named = re.findall(r"`(tests/[\w./]+)`", PAGE.read_text(encoding="utf-8"))
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
 @pytest.mark.parametrize(
     ("column", "cell", "reason"),
     [

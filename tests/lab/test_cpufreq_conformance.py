@@ -120,11 +120,14 @@ STEPS = [
 ]
 
 
-def make_fake_machine(folder, linux):
-    """The small machine with the policies of acpi-cpufreq, whose kernel knows no frequency of boost."""
+def make_fake_machine(folder, linux, governors):
+    """The small machine with the policies of acpi-cpufreq, whose kernel knows no frequency of boost.
+
+    The kernel lists its governors in the order in which their modules happened to be loaded.
+    """
     kernel = Kernel(folder)
     registers = Registers(kernel)
-    Frequencies(kernel, registers, linux, cpuinfo_max_freq=2250000)
+    Frequencies(kernel, registers, linux, cpuinfo_max_freq=2250000, scaling_available_governors=governors)
     kernel.fs.load_module("msr")
     return kernel
 
@@ -138,6 +141,7 @@ def host(guest_of_each_kernel):
 
 
 def test_the_fake_answers_as_the_kernel(host, tmp_path):
-    fake = make_fake_machine(tmp_path, linux_version(host))
+    governors = host.run(f"cat {HOME}/policy0/scaling_available_governors").strip()
+    fake = make_fake_machine(tmp_path, linux_version(host), governors)
     answers = compare_with_kernel(host, fake, MODULE, STEPS, SHOWN, recorded=[DIES])
     assert left_changed(answers) == set()

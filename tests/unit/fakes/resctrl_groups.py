@@ -48,8 +48,10 @@ class ResctrlGroups:
 
     def __init__(self, kernel: Kernel, domains: int = 4, linux: tuple[int, int] = (6, 12)) -> None:
         self.linux = linux
-        #: Newer kernels clear their words when a file of a group is read or written, and do not align columns.
-        self.is_newer = linux >= (7, 0)
+        #: Newer kernels do not align columns, and yet newer ones clear their words whenever a file of a group is read or
+        #: written.
+        self.aligns = linux < (7, 0)
+        self.clears_words = linux >= (7, 0)
         self.kernel = kernel
         self.fs = kernel.fs
         self.domains = range(domains)
@@ -64,7 +66,7 @@ class ResctrlGroups:
         # Nobody has loaded the driver of CPUID.
         shutil.rmtree(kernel.host.root / "dev/cpu", ignore_errors=True)
         self.fs.file_systems["resctrl"] = self
-        if self.is_newer:
+        if self.clears_words:
             self.fs.before_read = self._clear_words_of_reader
         kernel.put("/sys/devices/system/cpu/offline", "")
         for file, rule in {
@@ -99,7 +101,7 @@ class ResctrlGroups:
         self._show()
 
     def mkdir(self, path: str) -> None:
-        if self.is_newer:
+        if self.clears_words:
             self._clear_words()
         group, monitor = _split(path)
         if monitor is not None:
@@ -122,7 +124,7 @@ class ResctrlGroups:
         self._show()
 
     def rmdir(self, path: str) -> None:
-        if self.is_newer:
+        if self.clears_words:
             self._clear_words()
         group, monitor = _split(path)
         if monitor is not None:
@@ -200,7 +202,7 @@ class ResctrlGroups:
 
     def _set_cpus(self, path: str, text: str) -> None:
         """Say nothing new where this is done, and let the words of refusals gather, unless the kernel is newer."""
-        if self.is_newer:
+        if self.clears_words:
             self._clear_words()
         name, monitor = _split(path)
         group = self._group(name)
@@ -317,7 +319,7 @@ class ResctrlGroups:
 
     def _row(self, resource: str, row: dict[int, int]) -> str:
         aligned = "04x" if resource.startswith("L3") else "4d"
-        values = (f"{domain}={value:{aligned[-1] if self.is_newer else aligned}}" for domain, value in row.items())
+        values = (f"{domain}={value:{aligned if self.aligns else aligned[-1]}}" for domain, value in row.items())
         return f"{resource:>{NAME_WIDTH}}:{';'.join(values)}"
 
     def _put_tasks(self, place: str, tasks: set[int]) -> None:

@@ -142,7 +142,7 @@ def _build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("up", help="start a machine, and build or save whatever it needs first")
     command.add_argument("shape", help=", ".join(SHAPES))
     command.add_argument("--name", help="name of the machine (default: the shape)")
-    command.add_argument("--kernel", default="6.12", help="kernel of the guest: 6.12 (default), 6.1 or backports")
+    command.add_argument("--kernel", default="6.12", help="kernel of the guest: 6.12 (default), 6.1, backports or forky")
     command.add_argument("--port", type=int, help="loopback port for ssh (default: the shape's own)")
     command.add_argument("--cold", action="store_true", help="boot from disk even where a snapshot exists")
     command.add_argument("--bmc", metavar="VENDOR", help=f"with a BMC in front of it: {', '.join(PERSONALITIES)}")
@@ -183,7 +183,7 @@ def _build_parser() -> argparse.ArgumentParser:
     command.set_defaults(function=_run_snapshot)
 
     command = commands.add_parser("image", help="build the base image")
-    command.add_argument("--kernel", default="6.12", help="kernel of the guest: 6.12 (default), 6.1 or backports")
+    command.add_argument("--kernel", default="6.12", help="kernel of the guest: 6.12 (default), 6.1, backports or forky")
     command.set_defaults(function=_run_image)
     return parser
 

@@ -48,10 +48,11 @@ class ResctrlGroups:
 
     def __init__(self, kernel: Kernel, domains: int = 4, linux: tuple[int, int] = (6, 12)) -> None:
         self.linux = linux
-        #: Newer kernels do not align columns, and yet newer ones clear their words whenever a file of a group is read or
-        #: written.
+        #: Newer kernels do not align columns, and clear their words when a group is made or a file of it written.
         self.aligns = linux < (7, 0)
         self.clears_words = linux >= (7, 0)
+        #: The newest also clear them when a file of a group is read, or a group removed.
+        self.clears_words_always = linux >= (7, 3)
         self.kernel = kernel
         self.fs = kernel.fs
         self.domains = range(domains)
@@ -66,7 +67,7 @@ class ResctrlGroups:
         # Nobody has loaded the driver of CPUID.
         shutil.rmtree(kernel.host.root / "dev/cpu", ignore_errors=True)
         self.fs.file_systems["resctrl"] = self
-        if self.clears_words:
+        if self.clears_words_always:
             self.fs.before_read = self._clear_words_of_reader
         kernel.put("/sys/devices/system/cpu/offline", "")
         for file, rule in {
@@ -124,7 +125,7 @@ class ResctrlGroups:
         self._show()
 
     def rmdir(self, path: str) -> None:
-        if self.clears_words:
+        if self.clears_words_always:
             self._clear_words()
         group, monitor = _split(path)
         if monitor is not None:

@@ -22,6 +22,8 @@ from .machine.running import Machine
 from .machine.saved_states import snapshot_dir, take_snapshot
 from .machine.start import start_again, start_machine
 
+KERNEL_HELP = f"kernel of the guest: {', '.join(RELEASES)} (default: 6.12)"
+
 
 def _run_up(args: argparse.Namespace) -> None:
     was_up = RunDirectory.of_machine(args.name or args.shape).is_alive()
@@ -142,7 +144,7 @@ def _build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("up", help="start a machine, and build or save whatever it needs first")
     command.add_argument("shape", help=", ".join(SHAPES))
     command.add_argument("--name", help="name of the machine (default: the shape)")
-    command.add_argument("--kernel", default="6.12", help="kernel of the guest: 6.12 (default), 6.1, backports or forky")
+    command.add_argument("--kernel", default="6.12", help=KERNEL_HELP)
     command.add_argument("--port", type=int, help="loopback port for ssh (default: the shape's own)")
     command.add_argument("--cold", action="store_true", help="boot from disk even where a snapshot exists")
     command.add_argument("--bmc", metavar="VENDOR", help=f"with a BMC in front of it: {', '.join(PERSONALITIES)}")
@@ -183,7 +185,7 @@ def _build_parser() -> argparse.ArgumentParser:
     command.set_defaults(function=_run_snapshot)
 
     command = commands.add_parser("image", help="build the base image")
-    command.add_argument("--kernel", default="6.12", help="kernel of the guest: 6.12 (default), 6.1, backports or forky")
+    command.add_argument("--kernel", default="6.12", help=KERNEL_HELP)
     command.set_defaults(function=_run_image)
     return parser
 

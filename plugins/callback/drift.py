@@ -87,12 +87,10 @@ import os
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from ansible import constants, context
-from ansible.parsing.dataloader import DataLoader
+from ansible import context
 from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 from ansible.utils import color
-from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._formats import newer_format_message
@@ -114,7 +112,6 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import (
     Malformed,
     make_report_despite_unreadable_hosts,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._kept_files import lost_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -300,9 +297,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def _build_and_render_report(self) -> tuple[fleet_report.Document, str, dict[str, str]]:
         """Return the report, its page for the terminal, and path -> text of each file with the report."""
         generated = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        previous, inventory = self._load_previous_report(), _command_line_inventories()
+        previous, inventory = self._load_previous_report(), commands.command_line_inventories()
         # In check mode the report is about the changes of tasks, unless a module has compared all settings.
-        check = _command_line_without_check(inventory) if self.in_check_mode and not self.fully_checked else None
+        check = (
+            commands.command_line_without_check(inventory) if self.in_check_mode and not self.fully_checked else None
+        )
         paths = {self.get_option(name): render for name, render in FORMATS.items() if self.get_option(name)}
 
         def build_and_render(
@@ -312,48 +311,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
                 generated=generated,
                 previous=previous,
                 inventory=inventory,
-                hosts_pattern=_command_line_hosts_pattern(),
+                hosts_pattern=commands.command_line_hosts_pattern(),
                 check=check,
             )
             page = terminal_page.render_terminal_page(document, colour=bool(color.ANSIBLE_COLOR))
             return document, page, {path: render(document) for path, render in paths.items()}
 
         return make_report_despite_unreadable_hosts(build_and_render, self.collector)
-
-
-def _command_line_inventories() -> list[str]:
-    """Return the inventories of the command line, as paths relative to the working directory where possible.
-
-    For a job of ansible-runner they are left out, because its inventory is a copy in a folder of the job.
-    """
-    names = list(context.CLIARGS.get("inventory") or [])
-    if names == list(constants.DEFAULT_HOST_LIST) or lost_files.ARTIFACTS_VARIABLE in os.environ:
-        return []
-    folder = f"{os.getcwd()}{os.sep}"
-    return [name[len(folder) :] if name.startswith(folder) else name for name in names]
-
-
-def _command_line_hosts_pattern() -> str:
-    """Return the extra variable epyc_hosts, which names the hosts of playbooks; "" without it."""
-    return str(load_extra_vars(DataLoader()).get("epyc_hosts", ""))
-
-
-def _command_line_without_check(inventory: list[str]) -> commands.RunWithoutCheck:
-    """Return the command line of this run without --check and without --limit.
-
-    The command line repeats only variables in files, because variables on a command line may be secrets.
-    """
-    options = context.CLIARGS
-    command_line = ["ansible-playbook", *(word for name in inventory for word in ("-i", name))]
-    command_line += options.get("args") or ()
-    tags = [tag for tag in options.get("tags") or () if tag != "all"]
-    for option, names in (("--tags", tags), ("--skip-tags", options.get("skip_tags") or ())):
-        command_line += [option, ",".join(names)] if names else []
-    extra = [str(text) for text in options.get("extra_vars") or ()]
-    files = [text for text in extra if text.startswith("@")]
-    return commands.RunWithoutCheck(
-        [*command_line, *(word for file in files for word in ("-e", file))], len(files) < len(extra)
-    )
 
 
 def _short_module_name(task: Any) -> str:

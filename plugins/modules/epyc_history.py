@@ -122,6 +122,11 @@ run:
   returned: with O(state=begun), and not in check mode
   type: str
   sample: 2026-11-29T09:10:03Z-5f0c2a91
+changes:
+  description: The number of settings that the run has changed, by layer.
+  returned: with O(state=ended), and not in check mode
+  type: dict
+  sample: {base: 12, numa: 3, cat: 9}
 forgotten:
   description: The number of runs that were removed, or would be.
   returned: with O(state=absent)
@@ -160,8 +165,8 @@ def read_or_write_history(params: Mapping[str, Any], store: Store, check: bool) 
     if state == "begun":
         run = history_file.begin_run(store, params["layers"], params["requested"])
         return dict(changed=False, remarks=[], run=run.id)
-    remark = history_file.end_run(store, params["run"])
-    return dict(changed=False, remarks=[remark] if remark else [])
+    changes, remark = history_file.end_run(store, params["run"])
+    return dict(changed=False, changes=changes, remarks=[remark] if remark else [])
 
 
 def _read_history(store: Store) -> dict[str, Any]:

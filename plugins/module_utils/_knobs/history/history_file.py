@@ -179,17 +179,20 @@ def begin_run(store: Store, layers: Sequence[str], requested: Sequence[str], now
     return run
 
 
-def end_run(store: Store, run_id: str, now: float | None = None) -> str:
-    """Close the line of a run; return a sentence if there is no such open line, else an empty text."""
+def end_run(store: Store, run_id: str, now: float | None = None) -> tuple[dict[str, int], str]:
+    """Close the line of a run; return the numbers of settings that it changed, by layer, and an empty text.
+
+    Where there is no such open line, return no numbers, and a sentence that says so.
+    """
     with store.hold_lock():
         history = History(store)
         run = history.find_open_run(run_id)
         if run is None:
-            return f"{store.file_path(HISTORY)} has no begin of this run any more, so its end is not noted."
+            return {}, f"{store.file_path(HISTORY)} has no begin of this run any more, so its end is not noted."
         run.ended, run.outcome = format_utc_time(now), "done"
         history.remove_from_unfinished_layers(run)
         history.save_notable_runs()
-    return ""
+    return dict(run.changed), ""
 
 
 def add_change_counts_to_run(store: Store, addresses: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ import pytest
 from ansible import context
 
 from ansible_collections.sovereign.epyc.plugins.callback import drift
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import commands
 from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets
 
@@ -295,6 +296,6 @@ def test_the_folder_of_a_runner_is_in_no_command(monkeypatch: pytest.MonkeyPatch
     """A job of ansible-runner has a copy of the inventory, whose path means nothing to a reader of the report."""
     monkeypatch.setattr(context, "CLIARGS", {"inventory": ["/runner/inventory"]})
     monkeypatch.delenv("AWX_ISOLATED_DATA_DIR", raising=False)
-    assert drift._command_line_inventories() == ["/runner/inventory"]
+    assert commands.command_line_inventories() == ["/runner/inventory"]
     monkeypatch.setenv("AWX_ISOLATED_DATA_DIR", "/runner/artifacts/5")
-    assert drift._command_line_inventories() == []
+    assert commands.command_line_inventories() == []

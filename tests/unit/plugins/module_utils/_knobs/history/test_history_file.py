@@ -58,7 +58,7 @@ class Host:
         """Run site.yml to its end."""
         run_id = self.begin(layers, requested)
         assert history_file.add_change_counts_to_run(self.store, addresses) == ""
-        assert history_file.end_run(self.store, run_id, self.now + 90) == ""
+        assert history_file.end_run(self.store, run_id, self.now + 90)[1] == ""
         self.patch.delenv(run.RUN)
 
     def restore(self, *addresses: str, layers: Sequence[str] = ()) -> None:
@@ -190,7 +190,7 @@ def test_a_module_counts_in_the_run_that_it_belongs_to_only(host: Host) -> None:
     assert host.runs()[-1].changed == {"numa": 2, "irq": 2, "llama": 1}
     history_file.end_run(host.store, run_id)
     assert "has no begin of this run any more" in history_file.add_change_counts_to_run(host.store, [MASK])
-    assert "has no begin of this run any more" in history_file.end_run(host.store, run_id)
+    assert "has no begin of this run any more" in history_file.end_run(host.store, run_id)[1]
 
 
 def test_two_runs_at_a_time_are_told_apart(host: Host) -> None:

@@ -173,6 +173,17 @@ def test_a_page_of_the_documents_fits_each_window_and_axe_finds_nothing_serious(
         browser.call_method("Emulation.clearDeviceMetricsOverride")
 
 
+@pytest.mark.slow
+def test_a_command_is_copied_by_its_button(browser: Page, documents: Path) -> None:
+    browser.open_file(documents / "quickstart.html")
+    browser.evaluate_javascript(
+        "document.addEventListener('copy', () => { window.copied = document.activeElement.value; });"
+        "document.querySelector('button.copybtn').focus()"
+    )
+    browser.press_key("Enter")
+    assert browser.evaluate_javascript("window.copied").splitlines()[0] == "make site SKU=epyc9754"
+
+
 def test_what_does_not_fit_is_found(browser: Page, tmp_path: Path) -> None:
     """Each check refuses a page with the fault that it looks for."""
     faults: dict[str, Callable[[Page], None]] = {

@@ -19,7 +19,7 @@ author = "the sovereign.epyc authors"
 project_copyright = f"2026, {author}"
 version = release = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"]
 
-extensions = ["myst_parser", "sphinx_antsibull_ext"]
+extensions = ["myst_parser", "sphinx_antsibull_ext", "sphinx_copybutton"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_heading_anchors = 3
 
@@ -30,6 +30,9 @@ html_js_files = ["site.js"]
 html_theme_options = {"navigation_depth": 3}
 html_show_sourcelink = False
 html_copy_source = False
+
+#: What is typed can be copied by a click, and what a command prints cannot.
+copybutton_selector = ", ".join(f"div.highlight-{name} pre" for name in ("bash", "yaml", "ini"))
 
 #: Labels in Ansible's documents that generated pages link to -> their pages. Sphinx would look labels up in the
 #: network.

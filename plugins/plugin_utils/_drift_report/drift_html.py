@@ -113,7 +113,7 @@ def _render_findings(document: Document, cells: Mapping[int, FindingCells]) -> I
             "Verdicts": row.verdicts,
             "Why": row.reason,
             "Asked by": row.origin,
-            "Known": row.age,
+            "Seen": row.age,
             "Next" if check else "Repair": copied_element("code", row.command) if row.command else row.instruction,
         }
         pairs = [part for name, text in texts.items() if text for part in (element("dt", name), element("dd", text))]

@@ -30,7 +30,7 @@ WIDTHS = (390, 1280, 1920)
 SMALLEST_TEXT = 9
 SERVING = "serving"
 #: Pages of the documents with tables, pictures, commands and the search.
-DOCUMENTS = ("index.html", "quickstart.html", "drift.html", "monitoring.html", "search.html")
+DOCUMENTS = ("index.html", "quickstart.html", "drift.html", "monitoring.html", "interface.html", "search.html")
 #: Opens all that can be opened, and waits until the maps in it are drawn.
 OPEN = """
 new Promise(done => {
@@ -171,6 +171,27 @@ def test_a_page_of_the_documents_fits_each_window_and_axe_finds_nothing_serious(
                 assert find_violations(browser, axe_script) == [], (width, dark)
     finally:
         browser.call_method("Emulation.clearDeviceMetricsOverride")
+
+
+#: Keeps in ``kept`` what is copied, clicks the first button that copies, and waits until the button says so.
+COPY = """
+new Promise(done => {
+  const kept = [];
+  Object.defineProperty(navigator, 'clipboard', { value: { writeText: async text => { kept.push(text); } } });
+  const button = document.querySelector('.copy');
+  button.click();
+  setTimeout(() => done([...kept, button.textContent]), 100);
+})
+"""
+
+
+@pytest.mark.slow
+def test_a_click_copies_a_command_of_the_documents(browser: Page, documents: Path) -> None:
+    browser.open_file(documents / "drift.html")
+    assert browser.evaluate_javascript(COPY) == [
+        "ansible-playbook -i inventories/example playbooks/drift.yml",
+        "Copied",
+    ]
 
 
 def test_what_does_not_fit_is_found(browser: Page, tmp_path: Path) -> None:

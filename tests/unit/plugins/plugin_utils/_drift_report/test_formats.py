@@ -53,12 +53,12 @@ Since the report of 2026-11-20T12:00:00Z: 1 new, 1 gone.
 DRIFT a
   [1] L3 partition: L3 share of group draft, L3 domain 3: drift
       found ffff, wanted 00ff
-      now drift, at boot ok, reboot none pending
+      now drift, at boot ok, no reboot pending
       role epyc_cat, epyc_plan_draft, since 2026-11-20T12:00:00Z
   [2] boot parameters: boot parameter, nohz_full: drift
       1-15 now, as wanted; nothing after a boot
-      now ok, at boot drift, reboot none pending
-      role epyc_grub_params, epyc_grub_params_isolation, new
+      now ok, at boot drift, no reboot pending
+      role epyc_grub_params, epyc_grub_params_isolation, since this report
 
 Repair:
   [1] ansible-playbook -i inventories/x sovereign.epyc.site -l a --tags cat

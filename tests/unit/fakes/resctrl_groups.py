@@ -48,8 +48,8 @@ class ResctrlGroups:
 
     def __init__(self, kernel: Kernel, domains: int = 4, linux: tuple[int, int] = (6, 12)) -> None:
         self.linux = linux
-        #: Newer kernels do not align columns, and yet newer ones clear their words whenever a file of a group is read or
-        #: written.
+        #: Newer kernels do not align columns, and yet newer ones clear their words whenever a file of a group is read
+        #: or written.
         self.aligns = linux < (7, 0)
         self.clears_words = linux >= (7, 0)
         self.kernel = kernel

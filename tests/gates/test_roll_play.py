@@ -31,7 +31,7 @@ def last_lines(folder: Path, hosts: dict[str, dict[str, Any]], *words: str) -> t
     play = yaml.safe_load((ROOT / "playbooks/roll.yml").read_text(encoding="utf-8"))[-1]
     play["vars_files"] = [str(ROOT / "playbooks" / file) for file in play["vars_files"]]
     book.write_text(yaml.safe_dump([play]))
-    variables = {
+    variables: dict[str, Any] = {
         **VARIABLES,
         "ANSIBLE_CALLBACK_PLUGINS": "tools/callback",
         "ANSIBLE_CALLBACKS_ENABLED": "record",

@@ -12,8 +12,8 @@
 
 With `--kernel` the machine has another kernel of the lab, such as `backports`, the newest one that Debian 13 offers.
 
-A step that fails ends the run with its exit code. At the end the times of all steps are printed. The program needs the
-folder lab in PYTHONPATH.
+A step that fails ends the run with its exit code. At the end the times of all steps are printed, and then what was done
+and the next commands. The program needs the folder lab in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -89,6 +89,12 @@ def next_commands_for_user(sku: str) -> dict[str, str]:
     """Return commands that a user may run with the tuned machine, by purpose."""
     playbook = "tools/run.sh ansible-playbook -i inventories/lab playbooks/drift.yml"
     return {"Ask it yourself": f"make ask SKU={sku} PROMPT='...'", "Run any playbook on it": f"{playbook} -l {sku}"}
+
+
+def print_next_commands(sku: str) -> None:
+    """Print a line for each command that a user may run next with the tuned machine."""
+    for purpose, command in next_commands_for_user(sku).items():
+        print(f"{purpose}: {command}")
 
 
 def ask_model_step(sku: str, prompt: str, guesses: bool = False) -> Step:
@@ -259,9 +265,6 @@ def run_all_steps(sku: str, kernel: str, begun: float, page: Path | None) -> int
         seconds[title] = done.seconds
     assert done is not None and first_task is not None
     tuned_mark_path(sku).write_text(collection_digest())
-    print(f"\n{EMULATED}")
-    for purpose, command in next_commands_for_user(sku).items():
-        print(f"{purpose}: {command}")
     print("\nWhere the time went:")
     for title, spent in seconds.items():
         print(f"{spent:7.0f} s  {title}")
@@ -269,6 +272,9 @@ def run_all_steps(sku: str, kernel: str, begun: float, page: Path | None) -> int
     print_and_save_times(kind, {"before": first_task, "after": sum(seconds.values()) - first_task})
     if page:
         replace_recorded_block(page, render_summary(list(todo), done.output))
+    print(f"\n{EMULATED}")
+    print(f"{sku} was tuned and rebooted, has passed the checklist, and its model has answered. Nothing waits.")
+    print_next_commands(sku)
     return 0
 
 
@@ -320,7 +326,10 @@ def main() -> int:
         if is_tuned(sku):
             print(f"{sku} is tuned already: this collection has tuned it, and every setting is in force now.")
             print(f"For a new one first: lab/bin/vepyc down {sku}\n", flush=True)
-            return ask_machine(sku, PROMPT, guesses=True)
+            code = ask_machine(sku, PROMPT, guesses=True)
+            if not code:
+                print_next_commands(sku)
+            return code
     return run_all_steps(sku, options.kernel, options.begun, options.record)
 
 

@@ -89,8 +89,10 @@ def test_the_page_is_as_wide_as_the_window(page: Page, width: int) -> None:
         assert page.evaluate_javascript("getComputedStyle(document.querySelector('.scaled text')).fontSize") == "12px"
         plot = page.evaluate_javascript("document.querySelector('td.interval svg').getBoundingClientRect().width")
         assert 100 <= plot <= width
-        chart = page.evaluate_javascript("document.querySelector('.scaled').getBoundingClientRect().width")
+        chart = page.evaluate_javascript("document.querySelector('.scaled:not(.curves)').getBoundingClientRect().width")
         assert width - 60 <= chart <= width
+        curves = page.evaluate_javascript("document.querySelector('.curves').getBoundingClientRect().width")
+        assert min(width - 60, 700) <= curves <= min(width, 710)
     assert page.evaluate_javascript(
         "[...document.querySelectorAll('.wide')].every(one => getComputedStyle(one).overflowX === 'auto')"
     )

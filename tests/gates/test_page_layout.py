@@ -30,7 +30,7 @@ WIDTHS = (390, 1280, 1920)
 SMALLEST_TEXT = 9
 SERVING = "serving"
 #: Pages of the documents with tables, pictures, commands and the search.
-DOCUMENTS = ("index.html", "quickstart.html", "drift.html", "monitoring.html", "search.html")
+DOCUMENTS = ("index.html", "quickstart.html", "drift.html", "monitoring.html", "interface.html", "search.html")
 #: Opens all that can be opened, and waits until the maps in it are drawn.
 OPEN = """
 new Promise(done => {

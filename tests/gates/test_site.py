@@ -107,6 +107,26 @@ def test_cold_and_warm_runs_are_shown_side_by_side(
     assert figure == "figure site_share_before_first_task 10.00 % (bar <= 30)"
 
 
+#: The lines with which `make site` ends: the commands that come next, to be copied.
+NEXT_LINES = [
+    "Ask it yourself: make ask SKU=epyc9754 PROMPT='...'",
+    "Run any playbook on it: tools/run.sh ansible-playbook -i inventories/lab playbooks/drift.yml -l epyc9754",
+]
+
+
+def test_a_complete_run_ends_with_what_was_done_and_the_next_commands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
+    site.tuned_mark_path("epyc9754").parent.mkdir()
+    monkeypatch.setattr(site, "run_step", lambda step, title: site.Done(0, "", 1, 1))
+    assert site.run_all_steps("epyc9754", "6.12", 0, None) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "epyc9754 was tuned and rebooted, has passed the checklist, and its model has answered. Nothing waits.",
+        *NEXT_LINES,
+    ]
+
+
 class Guest:
     """A machine that runs; the collection's own check of it ends with this code, or does not reach it."""
 
@@ -164,7 +184,9 @@ def test_a_machine_that_is_tuned_already_is_only_asked(
     monkeypatch.setattr("sys.argv", ["site.py", "epyc9754"])
     assert site.main() == 0
     assert commands == ["ansible-playbook playbooks/ask.yml"]
-    assert "epyc9754 is tuned already" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "epyc9754 is tuned already" in shown
+    assert shown.splitlines()[-2:] == NEXT_LINES
     alive = False
     RunDirectory.of_machine("epyc9754").disk.touch()
     assert site.main() == 0

@@ -253,6 +253,25 @@ def test_the_difference_is_shown_where_nothing_is_written(first: playbook_runs.P
     assert "+    options:\n+      ngram_max: 16\n" in first.output
 
 
+def last_lines(played: playbook_runs.PlaybookRun) -> dict[str, list[str]]:
+    """What each host says at the end of its run."""
+    ends = [one for one in played.results if one["task"] == "Say what was done, what waits, and what comes next"]
+    return {one["host"]: one["msg"] for one in ends if one["status"] == "ok"}
+
+
+def test_a_run_ends_with_what_was_done_and_the_next_command(
+    controller: Controller, first: playbook_runs.PlaybookRun
+) -> None:
+    lines = last_lines(first)
+    assert lines.keys() == {"beside", "kept", "agree1"}
+    assert lines["agree1"] == [
+        "Measured on agree1, agree2; the reports above have the gains.",
+        f"{controller.inventory}/group_vars/agree/epyc_tuned.yml has the fastest options, which wait for a run of"
+        " site.yml.",
+        f"Next: ansible-playbook -i {controller.inventory} sovereign.epyc.site --tags llama -l agree1,agree2",
+    ]
+
+
 def test_a_second_run_changes_nothing_and_the_roles_read_it(
     controller: Controller, first: playbook_runs.PlaybookRun
 ) -> None:
@@ -263,6 +282,9 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(
     second = controller.play("sovereign.epyc.tune", str(book), "-l", READERS)
     assert (second.returncode, failed_assertions(second)) == (0, {})
     assert second.changed_results.keys() == {"Try other options"} and controller.files() == before
+    assert last_lines(second)["kept"][1:] == [
+        f"{controller.inventory}/host_vars/kept/epyc_tuned.yml stays as it is.",
+    ]
     served = {one["host"]: one["options"] for one in second.results if one["task"] == "Run the instances"}
     assert served == {"kept": [[8, 16], [8, None], [None, None]], "agree2": [[4, 16]]}
     warned = [

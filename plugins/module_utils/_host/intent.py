@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._notation.cache_masks import CacheAmount
+from .._notation.cache_masks import AMOUNTS, CacheAmount
 from .._notation.numbers import parse_whole_number
 from .housekeeping import PER, HousekeepingShare
 
@@ -93,7 +93,7 @@ def _require_whole_number(value: object, name: str) -> int:
 def _parse_l3_amount(table: Mapping[str, Any], name: str) -> CacheAmount | None:
     if "l3" not in table:
         return None
-    amount = CacheAmount.from_text(table["l3"])
+    amount = CacheAmount.from_text(table["l3"], AMOUNTS)
     if amount.kind == "mask":
         raise BadRequest(f"{name}.l3 is '{amount.text}': say ways, bytes or a share; the plan chooses the masks.")
     return amount

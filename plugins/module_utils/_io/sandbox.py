@@ -234,7 +234,7 @@ def _temporary_unit(
             f"There is no {RUNTIME_UNIT_FOLDER}: this host was not booted with systemd, and instances need it."
         )
     lines = [
-        "[Unit]\nDescription=A program of llama.cpp, run once behind walls\n\n[Service]\nType=oneshot",
+        "[Unit]\nDescription=A program of llama.cpp, tried once; its failure does no harm\n\n[Service]\nType=oneshot",
         *(f"Standard{kind}={value}" for kind, value in stdio.items()),
         f"ExecStart={unit_syntax.format_unit_command_line(command_line[0], command_line[1:])}",
         f"TimeoutStartSec={'infinity' if timeout is None else format(timeout, 'g')}",

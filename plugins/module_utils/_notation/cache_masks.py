@@ -17,7 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-GRAMMAR = "a mask such as 'fff0', '12 ways', '12MiB' or '75%'"
+AMOUNTS = "'12 ways', '12MiB' or '75%'"
+AMOUNTS_AND_MASKS = f"a mask such as 'fff0', {AMOUNTS}"
 
 
 def count_ways(mask: int) -> int:
@@ -44,11 +45,14 @@ class CacheAmount:
         self.text = text
 
     @classmethod
-    def from_text(cls, value: object) -> CacheAmount:
-        """Parse an option such as "12 ways", "12MiB", "75%" or "fff0"; BadRequest for any ambiguous value."""
+    def from_text(cls, value: object, accepted: str = AMOUNTS_AND_MASKS) -> CacheAmount:
+        """Parse an option such as "12 ways", "12MiB", "75%" or "fff0"; BadRequest for any ambiguous value.
+
+        ``accepted`` has examples of what the option accepts, for the message of a refusal.
+        """
         if not isinstance(value, str):
             raise BadRequest(
-                f"An L3 amount must be a text, {GRAMMAR}, not the number {value!r}: YAML turns an unquoted mask such "
+                f"An L3 amount must be a text, {accepted}, not the number {value!r}: YAML turns an unquoted mask such "
                 "as 0010 into another number, so put it in quotes."
             )
         text = value.strip()
@@ -57,7 +61,7 @@ class CacheAmount:
         if unit in ("way", "ways", "%") or unit in UNITS:
             count = parse_decimal(number.strip())
             if count is None:
-                raise BadRequest(f"'{value}' is no amount of L3; say {GRAMMAR}.")
+                raise BadRequest(f"'{value}' is no amount of L3; say {accepted}.")
             if count <= 0:
                 raise BadRequest(f"'{value}' leaves no way to allocate in; ask for at least 1 way.")
             if unit == "%":
@@ -72,7 +76,7 @@ class CacheAmount:
         try:
             mask = parse_cache_mask(text)
         except ValueError:
-            raise BadRequest(f"'{value}' is no amount of L3; say {GRAMMAR}.") from None
+            raise BadRequest(f"'{value}' is no amount of L3; say {accepted}.") from None
         if mask == 0:
             raise BadRequest(
                 f"The mask '{value}' has no way in it: the group could allocate nothing in L3. Give it at least 1 way."

@@ -208,6 +208,10 @@ def _compare_isolated_cpus_with_boot(fs: KernelFS, verdicts: Sequence[Verdict]) 
         return Item(name, title, WRONG, " ".join(wrong_sentences))
     if ok_sentences:
         return Item(name, title, OK, " ".join(ok_sentences))
+    pending = {v.address for v in verdicts if v.wanted and v.pending_reboot}
+    waiting = [parameter for parameter in ISOLATION_FILES if f"{CMDLINE}{parameter}" in pending]
+    if waiting:
+        return Item(name, title, PENDING, f"No CPU is isolated yet: a reboot brings {' and '.join(waiting)}.")
     nothing = "Neither a parameter of this boot nor a partition takes CPUs from the scheduler or its tick."
     return Item(name, title, NOT_CONFIGURED, nothing)
 

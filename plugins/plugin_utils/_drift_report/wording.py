@@ -116,8 +116,8 @@ def format_finding_values_or_reason(finding: Document, check: bool = False) -> s
 
 def format_verdicts_and_reboot(finding: Document) -> str:
     """Return the verdicts on the running host and on the next boot, and whether a reboot is pending."""
-    reboot = "a reboot pending" if finding["pending_reboot"] else "no reboot pending"
-    return f"now {finding['live']}, at boot {finding['persistent']}, {reboot}"
+    pending = "reboot pending" if finding["pending_reboot"] else "no reboot pending"
+    return f"now {finding['live']}, at boot {finding['persistent']}, {pending}"
 
 
 def format_requesting_role_and_variables(finding: Document) -> str:
@@ -145,7 +145,7 @@ def format_first_date_and_new_hosts(finding: Document) -> str:
     """Return the date since which a finding is known, and the hosts on which it is new."""
     new = finding["new"]
     if len(new) == len(finding["hosts"]):
-        return "for the first time"
+        return "since this report"
     return f"since {finding['since']}{f', new on {fold_host_names(new)}' if new else ''}"
 
 

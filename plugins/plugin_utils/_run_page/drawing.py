@@ -71,7 +71,8 @@ def format_percent(share: float) -> str:
 def svg_chart(height: float, label: str, parts: Iterable[Html], kind: str = "") -> Html:
     """Return a chart of the full width; ``label`` describes the chart for people who do not see it.
 
-    ``kind`` is "scaled" for a chart with labels of an axis at its left.
+    ``kind`` is "scaled" for a chart with labels of an axis at its left, and "scaled curves" for one with few points,
+    which does not fill a wide window.
     """
     return element(
         "svg",

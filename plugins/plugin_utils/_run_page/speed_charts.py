@@ -77,4 +77,4 @@ def curve_chart(
             title = f"{arm}, {draw.format_pixels(x)} {unit}: {draw.format_decimals(y)} tokens per second"
             marks.append(draw.svg_mark(shape, *spot, title))
         parts.append(element("g", *marks, class_=kind))
-    return draw.svg_chart(BOTTOM + 40, label, parts, "scaled")
+    return draw.svg_chart(BOTTOM + 40, label, parts, "scaled curves")

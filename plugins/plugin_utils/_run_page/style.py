@@ -32,7 +32,7 @@ section td.number { white-space: nowrap; } section thead th { vertical-align: bo
 section th.interval, section td.interval { width: 45%; min-width: 9rem; padding: 0 .8rem; vertical-align: middle; }
 section details { margin: .5rem 0; } .known dt { overflow-wrap: anywhere; }
 .plot { display: block; margin: 0; overflow: visible; font: 12px system-ui, sans-serif; }
-.plot.scaled { margin: .5rem 0; padding-left: 3.2rem; }
+.plot.scaled { margin: .5rem 0; padding-left: 3.2rem; } .plot.curves { max-width: 44rem; }
 .plot.inline { display: inline-block; margin: 0; vertical-align: -.15em; }
 .plot .at { overflow: visible; }
 .plot text { fill: var(--text); font-variant-numeric: tabular-nums; }

@@ -4,8 +4,9 @@ GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gp
 SPDX-License-Identifier: GPL-3.0-or-later
 */
 
-/* What the theme leaves out for screen readers and keyboards. It makes its boxes of tables while the page loads. */
+/* What the theme leaves out for screen readers and keyboards. It puts tables into boxes that scroll, and does so after
+   this event; a table that has the focus moves in its box by the arrow keys. */
 window.addEventListener('load', () => {
   for (const caption of document.querySelectorAll('.caption[role="heading"]')) caption.setAttribute('aria-level', '2');
-  for (const box of document.querySelectorAll('pre, .wy-table-responsive')) box.tabIndex = 0;
+  for (const wide of document.querySelectorAll('pre, .rst-content table')) wide.tabIndex = 0;
 });

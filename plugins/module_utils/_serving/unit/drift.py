@@ -158,8 +158,10 @@ def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None, root: 
         replaced = list_files_replaced_since_load(plan)
         changed = list_changed_mapping_messages(KernelFS(root, read_only=True), plan)
         reason = changed[0].rstrip(".") if changed else reason
-        replaced = replaced or (["replaced under its name"] if changed else [])
-    return _build_unit_verdict(unit, "loaded", PLANNED, ", ".join(replaced) or PLANNED, reason)
+        if changed and not replaced:
+            return _build_unit_verdict(unit, "loaded", PLANNED, "replaced under its name", reason)
+    found = f"changed: {', '.join(replaced)}" if replaced else PLANNED
+    return _build_unit_verdict(unit, "loaded", PLANNED, found, reason)
 
 
 def _build_changing_state_verdict(unit: str, text: str, state: str, root: str) -> Verdict:

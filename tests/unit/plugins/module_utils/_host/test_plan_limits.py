@@ -170,6 +170,7 @@ def test_the_plan_remarks(small: Topology, raw: dict[str, Any], words: str) -> N
         ({"draft": {"ccd": 1}}, "draft has no 'ccd'; it takes ccds, l3_domains, l3."),
         ({"draft": {"ccds": 1, "l3_domains": 1}}, "draft has both ccds and l3_domains; give one of them."),
         ({"verify": {"l3": "fff0"}}, "verify.l3 is 'fff0': say ways, bytes or a share"),
+        ({"verify": {"l3": "12MB"}}, "'12MB' is no amount of L3; say '12 ways', '12MiB' or '75%'."),
         ({"default": {"l3": 12}}, "put it in quotes"),
         ({"housekeeping": {"cores": 4}}, "housekeeping takes 4 cores of node 0, which has only 4"),
         ({"draft": {"ccds": 3}}, "draft asks for 3 ccds, but only 2 of 2 are left on this host."),

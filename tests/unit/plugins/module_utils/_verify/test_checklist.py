@@ -322,6 +322,15 @@ def test_threads_on_a_partition_must_be_spread_where_it_is_isolated(tree: hosts.
     assert placement(tree).verdict == "wrong"
 
 
+def test_isolated_cpus_that_wait_for_a_reboot_are_not_called_not_asked_for(tree: hosts.Host) -> None:
+    waiting = [verdict(f"cmdline:{name}", "1-3", None, pending_reboot=True) for name in ("nohz_full", "isolcpus")]
+    item = check(tree, waiting)["isolation"]
+    assert (item.verdict, item.sentence) == (
+        "pending",
+        "No CPU is isolated yet: a reboot brings isolcpus and nohz_full.",
+    )
+
+
 def test_only_its_own_tasks_run_on_a_partition(tree: hosts.Host) -> None:
     partition(tree, "root")
     item = check(tree, [])["isolation"]

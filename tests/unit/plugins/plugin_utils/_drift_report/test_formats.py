@@ -58,7 +58,7 @@ DRIFT a
   [2] boot parameters: boot parameter, nohz_full: drift
       1-15 now, as wanted; nothing after a boot
       now ok, at boot drift, no reboot pending
-      role epyc_grub_params, epyc_grub_params_isolation, for the first time
+      role epyc_grub_params, epyc_grub_params_isolation, since this report
 
 Repair:
   [1] ansible-playbook -i inventories/x sovereign.epyc.site -l a --tags cat

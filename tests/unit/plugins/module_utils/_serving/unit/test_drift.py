@@ -113,7 +113,7 @@ def test_a_model_that_was_replaced(systemd: Systemd) -> None:
     model = systemd.root / "m.gguf"
     os.utime(model, (0, 0))
     one = only(systemd)
-    assert (one.what, one.wanted, one.found) == ("files of instance chat", "as they were planned", str(model))
+    assert (one.what, one.wanted, one.found) == ("files of instance chat", "as they were planned", f"changed: {model}")
     processes = systemd.root / "sys/fs/cgroup/system.slice" / MAIN / "cgroup.procs"
     maps = systemd.root / "proc/7/maps"
     for file, content in ((processes, "7\n"), (maps, f"7f00-7f01 r--s 00000000 08:01 42    {model}\n")):
@@ -207,7 +207,7 @@ def test_a_worker(systemd: Systemd, tmp_path: Path) -> None:
     os.utime(program, (0, 0))
     one = only(systemd)
     assert (one.what, one.found, one.role, one.repair) == (
-        "files of the RPC worker", str(program), "group", "sovereign.epyc.group",
+        "files of the RPC worker", f"changed: {program}", "group", "sovereign.epyc.group",
     )  # fmt: skip
     systemd.active[WORKER] = "inactive"
     assert format_finding_with_step(wrong(systemd)[1].to_dict()) == (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CACHE_AWARE
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import CACHE_AWARE
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import (
     ASKED,
     BALANCING,

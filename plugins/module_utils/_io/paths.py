@@ -18,3 +18,8 @@ INSTANCE_HEAD = "# Written by the collection sovereign.epyc: do not change it he
 REBOOT_PENDING_FILE = "/run/sovereign-epyc/waits-for-reboot"
 #: The NUMA nodes, as the kernel shows them.
 NODES = "/sys/devices/system/node"
+#: The settings of the kernel that sysctl shows.
+SYSCTL = "/proc/sys/kernel"
+#: The settings of the scheduler, which only debugfs has, and its switch for scheduling that is aware of caches.
+SCHEDULER = "/sys/kernel/debug/sched"
+CACHE_AWARE = f"{SCHEDULER}/llc_balancing/enabled"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SLICE = "llama.slice"
 FOLDER = f"{CGROUPS}/{SLICE}"
 ROOT, ISOLATED = "root", "isolated"
+#: The lists of CPUs to which the kernel balances no tasks: isolated by a boot parameter, or by a cpuset partition.
+ISOLATED_LISTS = ("/sys/devices/system/cpu/isolated", f"{CGROUPS}/cpuset.cpus.isolated")
 
 
 class CpusetGroup:
@@ -43,6 +45,13 @@ def read_active_partition(fs: KernelFS) -> tuple[str, frozenset[int]]:
     if kind not in (ROOT, ISOLATED):
         return "", frozenset()
     return kind, frozenset(parse_cpulist(fs.read_if_present(f"{FOLDER}/cpuset.cpus.effective") or ""))
+
+
+def read_isolated_cpus(fs: KernelFS) -> set[int]:
+    """Return the CPUs between which the kernel moves no thread."""
+    kind, partition = read_active_partition(fs)
+    isolated = {cpu for path in ISOLATED_LISTS for cpu in parse_cpulist(fs.read_if_present(path) or "")}
+    return isolated.union(partition if kind == ISOLATED else ())
 
 
 def list_cpuset_groups_outside_slice(

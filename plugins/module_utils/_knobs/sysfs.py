@@ -12,6 +12,7 @@ kernel/sched/{debug,fair,topology}.c of Linux.
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .._io.paths import CACHE_AWARE, SCHEDULER, SYSCTL
 from .._notation.cpulist import format_cpulist, format_cpumask, parse_cpulist, parse_cpumask
 from . import competing_programs
 from .protocol.knob import Knob
@@ -29,10 +30,6 @@ PLAIN, BRACKETED, MASK = "plain", "bracketed", "mask"
 CPUS = "/sys/devices/system/cpu"
 THP = "/sys/kernel/mm/transparent_hugepage"
 WORKQUEUE = "/sys/devices/virtual/workqueue"
-SYSCTL = "/proc/sys/kernel"
-#: The settings of the scheduler, which only debugfs has, and its switch for scheduling that is aware of caches.
-SCHEDULER = "/sys/kernel/debug/sched"
-CACHE_AWARE = f"{SCHEDULER}/llc_balancing/enabled"
 NEEDS_THP, NEEDS_WORKQUEUE = "it needs CONFIG_TRANSPARENT_HUGEPAGE", "it needs kernel 4.2 and sysfs"
 
 

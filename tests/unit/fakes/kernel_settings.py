@@ -12,10 +12,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Collection
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import CACHE_AWARE, SCHEDULER
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import (
-    CACHE_AWARE,
     CPUS,
-    SCHEDULER,
     THP,
     WORKQUEUE,
     parse_bracketed,

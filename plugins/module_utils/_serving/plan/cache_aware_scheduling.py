@@ -12,7 +12,7 @@ kernel/sched/fair.c of Linux 7.3, and its threads in the lab.
 from __future__ import annotations
 
 from ..._errors import Refused
-from ..._knobs.sysfs import CACHE_AWARE, SYSCTL
+from ..._io.paths import CACHE_AWARE, SYSCTL
 from ..._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+from ..._kernel.partitions import read_isolated_cpus
 from ..._kernel.threads import BUSY
 from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..._verify.checklist_items import OK, WRONG
 from ..plan.cache_aware_scheduling import l3_domains_of_cpus, max_threads_drawn_together
-from ..plan.memory.free_memory import read_isolated_cpus
 from .silent_unit_items import build_item
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from ...._errors import BadRequest
 from ...._kernel import partitions
 from ...._kernel.hugepages import default_page_kb, list_hugetlbfs_mounts, read_free_pages
 from ...._kernel.page_cache import read_available_bytes
-from ...._notation.cpulist import format_cpulist, parse_cpulist
+from ...._notation.cpulist import format_cpulist
 from ...._notation.gguf_parts import unfinished_copy_path
 from ...._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from ..instance_plan import staged_paths
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..instance_plan import MemoryNeed, Placement
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
-#: The lists of CPUs to which the kernel balances no tasks: isolated by a boot parameter, or by a cpuset partition.
-ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
 #: The largest size in kB of the huge pages of a pool. With larger pages, small buffers would waste most of a page.
 LARGEST_POOL = 2048
 
@@ -117,18 +115,11 @@ def read_free_and_staged_memory(host: Host, options: OptionTable, models: Sequen
         for kb in node.hugepages:
             free[node.id, kb] = read_free_pages(fs, node.id, kb)
     partition = partitions.read_active_partition(fs)[1]
-    isolated = read_isolated_cpus(fs)
+    isolated = partitions.read_isolated_cpus(fs)
     modes = (fs.read_if_present(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if _has_pages_of_copy(fs, path)]
     mount_kb = _find_hugetlbfs_page_kb(fs, options.hugetlbfs)
     return FreeMemory(available, free, default_kb, mount_kb, isolated, modes, staged, partition)
-
-
-def read_isolated_cpus(fs: KernelFS) -> set[int]:
-    """Return the CPUs between which the kernel moves no thread."""
-    kind, partition = partitions.read_active_partition(fs)
-    isolated = {cpu for path in ISOLATED for cpu in parse_cpulist(fs.read_if_present(path) or "")}
-    return isolated.union(partition if kind == partitions.ISOLATED else ())
 
 
 def _has_pages_of_copy(fs: KernelFS, path: str) -> bool:

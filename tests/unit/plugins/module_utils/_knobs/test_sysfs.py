@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import competing_programs, sysfs
@@ -40,7 +41,7 @@ class Machine:
         put(f"{sysfs.THP}/defrag", "always defer defer+madvise [madvise] never")
         put("/proc/sys/kernel/numa_balancing", 1)
         put("/proc/sys/kernel/nmi_watchdog", 1)
-        put(sysfs.CACHE_AWARE, 1)
+        put(paths.CACHE_AWARE, 1)
         put(f"{sysfs.WORKQUEUE}/cpumask", "ff,ffffffff")
         put(f"{sysfs.WORKQUEUE}/writeback/cpumask", "ff,ffffffff")
 
@@ -178,8 +179,8 @@ def test_what_is_not_there_is_off(machine: Machine) -> None:
 
 
 def test_a_kernel_without_cache_aware_scheduling_has_it_off(machine: Machine) -> None:
-    machine.tree.drop(sysfs.CACHE_AWARE)
-    machine.tree.put(f"{sysfs.SCHEDULER}/features", "PLACE_LAG")
+    machine.tree.drop(paths.CACHE_AWARE)
+    machine.tree.put(f"{paths.SCHEDULER}/features", "PLACE_LAG")
     assert machine.left(cache_aware_scheduling=False) == []
     with pytest.raises(BadRequest, match=r"cannot be '1' here, .*/llc_balancing/enabled is not there: it needs kernel"):
         machine.wanted(cache_aware_scheduling=True)
@@ -187,7 +188,7 @@ def test_a_kernel_without_cache_aware_scheduling_has_it_off(machine: Machine) ->
 
 @pytest.mark.parametrize("value", [True, False])
 def test_without_debugfs_nothing_shows_cache_aware_scheduling(machine: Machine, value: bool) -> None:
-    shutil.rmtree(machine.tree.root / sysfs.SCHEDULER[1:])
+    shutil.rmtree(machine.tree.root / paths.SCHEDULER[1:])
     with pytest.raises(
         BadRequest, match=r"nothing shows whether the kernel has it\. Mount debugfs on /sys/kernel/debug"
     ):

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Refused
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CACHE_AWARE
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import CACHE_AWARE
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import cache_aware_scheduling
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import Able, models_in, planned

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CACHE_AWARE
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import CACHE_AWARE
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.drawn_threads import (
     list_drawn_thread_items,
 )

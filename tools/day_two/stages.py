@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stages of the procedures: no host, two hosts that serve behind a gateway, one with two builds, two distributions.
+"""The stages of the procedures: no host, two hosts that serve behind a gateway, and two distributions.
 
 Hosts that serve are containers with a systemd of their own and a real llama-server; hosts that are tuned are virtual
 EPYCs. The inventory of a stage is a repository of Git in a temporary folder.
@@ -23,7 +23,7 @@ from tools.day_two.recording import INVENTORY
 from vepyc import Machine, start_machine
 from vepyc.container import Container, running_container
 from vepyc.images import debian_packages
-from vepyc.llama.llama_cpp import GUEST, NATIVE, ensure_llama, ensure_model
+from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
 from vepyc.monitoring import PARTS, TEXTFILES, ensure_programs, start_monitoring
 from vepyc.playbook_runs import quick_ansible_variables, run_command
 
@@ -33,9 +33,6 @@ FILES = Path(__file__).with_name("inventory")
 LAB_VARIABLES = Path(__file__).parents[2] / "inventories/lab/group_vars"
 ADDRESSES = {"epyc-01": "10.8.0.1", "epyc-02": "10.8.0.2"}
 MODELS, PACKAGES, BUILD, KEYS = "/srv/models", "/srv/packages", "/opt/llama", "/etc/llama/keys"
-NEW_BUILD = "/opt/llama.cpp/new"
-#: A short text, as clients of the host with two builds send it.
-PROMPT = json.dumps({"text": "one two three four five six seven eight nine ten " * 2, "output_length": 64})
 CLIENT = Path(__file__).with_name("client.py")
 #: The port of the gateway, and the address of it in the commands of the page.
 GATEWAY_PORT, GATEWAY_ADDRESS = 8443, "llm.example.com"
@@ -55,8 +52,6 @@ class Hosts:
         self.runners = runners
         #: Texts of the page, and the real ones.
         self.replacements = {INVENTORY: str(folder)}
-        #: Environment variables of Ansible on this stage.
-        self.environment: dict[str, str] = {}
 
     def run(self, command: str, host: str) -> tuple[int, str]:
         """Run a command on a host as root, or on the controller for an empty host; return exit code and output."""
@@ -66,8 +61,12 @@ class Hosts:
             done = self.runners[host](command)
             output = done.stdout + done.stderr
         else:
-            variables = quick_ansible_variables("sovereign.epyc.plan", "sovereign.epyc.run_end", "sovereign.epyc.drift")
-            done = run_command("bash", "-c", command, **variables, **self.environment)
+            done = run_command(
+                "bash",
+                "-c",
+                command,
+                **quick_ansible_variables("sovereign.epyc.plan", "sovereign.epyc.run_end", "sovereign.epyc.drift"),
+            )
             output = done.stdout
         for shown, real in self.replacements.items():
             output = output.replace(real, shown)
@@ -165,27 +164,6 @@ def monitored_fleet() -> Iterator[Hosts]:
 
 
 @contextlib.contextmanager
-def host_with_two_builds() -> Iterator[Hosts]:
-    """A host that serves with a build without vectors, and has one with them beside it.
-
-    Ansible runs on the CPUs that are measured, and each of its polls takes time there, so they are few.
-    """
-    binds = {ensure_llama(GUEST): BUILD, ensure_llama(NATIVE): NEW_BUILD, ensure_model().parent: MODELS}
-    with running_container("epyc-01", binds) as box, tempfile.TemporaryDirectory() as folder:
-        hosts = Hosts(Path(folder), {"epyc-01": container_runner(box)})
-        hosts.environment["ANSIBLE_INTERNAL_POLL_INTERVAL"] = "0.5"
-        hosts.write_inventory({"epyc_servers": {"hosts": {"epyc-01": box.inventory_variables()}}}, SMALL)
-        for name in ("models.yml", "measuring.yml"):
-            hosts.write_inventory_file(
-                f"group_vars/epyc_servers/{name}", (FILES / "builds" / name).read_text(encoding="utf-8")
-            )
-        hosts.require(f"printf '%s\\n' '{PROMPT}' >/srv/prompts.jsonl", "epyc-01")
-        hosts.require(f"git -C {INVENTORY} add . && git -C {INVENTORY} commit -qm 'Serve the small model'")
-        hosts.require(f"ansible-playbook -i {INVENTORY} playbooks/site.yml")
-        yield hosts
-
-
-@contextlib.contextmanager
 def two_distributions() -> Iterator[Hosts]:
     """Two virtual EPYCs, one with Debian 12 and one with Debian 13, as installed."""
     with contextlib.ExitStack() as stack:
@@ -207,6 +185,5 @@ def two_distributions() -> Iterator[Hosts]:
 STAGES = {
     "clone": clone_without_hosts,
     "fleet": monitored_fleet,
-    "builds": host_with_two_builds,
     "distributions": two_distributions,
 }

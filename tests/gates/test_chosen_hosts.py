@@ -39,7 +39,7 @@ OTHERS = {
     ("group", 1): "epyc_llama_group",
 }
 #: Plays that come to a part of the hosts of the first play of their playbook.
-PARTS = {("reboot", 2): "epyc_reboot_now", ("roll", 2): "epyc_roll_now", ("roll", 3): "epyc_roll_now"}
+PARTS = {("reboot", 2): "epyc_reboot_now", ("roll", 2): "epyc_roll_now"}
 
 
 def list_hosts_of_plays(

@@ -18,6 +18,21 @@ ROOT = Path(__file__).parents[3]
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
 
 
+class Screen:
+    """The display of a callback plugin, which keeps what the plugin says."""
+
+    verbosity = 0
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def display(self, text: str) -> None:
+        self.said.append(text)
+
+    def error(self, text: str, wrap_text: bool = True) -> None:
+        self.said.append(f"error: {text}")
+
+
 def run(
     folder: Path, hosts: Iterable[str], away: Container[str], playbook: str, *arguments: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:

@@ -47,26 +47,11 @@ def test_plan_yml_draws_its_hosts_in_check_mode_too(run: Run, tmp_path: Path) ->
     assert f"3 hosts: 1 plan, 1 without a plan. They are drawn in {tmp_path}/pages/plan.html." in output
 
 
-class Screen:
-    """What the plugin says."""
-
-    verbosity = 0
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def display(self, text: str) -> None:
-        self.said.append(text)
-
-    def error(self, text: str, wrap_text: bool = True) -> None:
-        self.said.append(f"error: {text}")
-
-
 def ended(
     monkeypatch: pytest.MonkeyPatch, path: Path | None, *actions: str, planned: tuple[str, ...] = ("one",)
 ) -> str:
     """Return what the plugin says at the end of a run with tasks of these modules, on hosts that have a plan."""
-    screen = Screen()
+    screen = plays.Screen()
     plugin = plan.CallbackModule(display=screen)
     for host in planned:
         plugin.collector.add_plan(host, plans.result("9354"))

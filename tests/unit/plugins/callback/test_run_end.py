@@ -21,31 +21,19 @@ PENDING = {"pending": ["nohz_full", "rcu_nocbs"], "reboot_required": True}
 WAIT = "nohz_full, rcu_nocbs wait for a reboot."
 
 
-class Screen:
-    """What the plugin says."""
-
-    verbosity = 0
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def display(self, text: str) -> None:
-        self.said.append(text)
-
-
 class Run:
     """A run of site.yml with an inventory, whose results a test gives."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
         words = {"inventory": ["inventories/mine"], "args": ["playbooks/site.yml"], "check": False, **options}
         monkeypatch.setattr(context, "CLIARGS", words)
-        self.screen = Screen()
+        self.screen = plays.Screen()
         self.plugin = run_end.CallbackModule(display=self.screen)
         self.plugin.v2_playbook_on_start(None)
         self.failed: set[str] = set()
         self.hosts: list[str] = []
 
-    def take(self, host: str, module: str, **result: Any) -> None:
+    def take_result(self, host: str, module: str, **result: Any) -> None:
         task = SimpleNamespace(action=f"sovereign.epyc.{module}")
         self.plugin.v2_playbook_on_task_start(task, False)
         self.plugin.v2_runner_on_ok(
@@ -53,12 +41,12 @@ class Run:
         )
         self.hosts = list(dict.fromkeys([*self.hosts, host]))
 
-    def tune(self, host: str, changes: dict[str, int], **boot: Any) -> None:
+    def tune_host(self, host: str, changes: dict[str, int], **boot: Any) -> None:
         """Go through site.yml on a host."""
-        self.take(host, "epyc_last_run", holds=False, reason="never asked")
-        self.take(host, "kernel_cmdline", **{"pending": [], **boot})
-        self.take(host, "epyc_last_run", holds=True)
-        self.take(host, "epyc_history", changes=changes)
+        self.take_result(host, "epyc_last_run", holds=False, reason="never asked")
+        self.take_result(host, "kernel_cmdline", **{"pending": [], **boot})
+        self.take_result(host, "epyc_last_run", holds=True)
+        self.take_result(host, "epyc_history", changes=changes)
 
     def last_lines(self) -> list[str]:
         def summarize(host: str) -> dict[str, int]:
@@ -69,15 +57,15 @@ class Run:
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Run:
+def site_run(monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run(monkeypatch)
 
 
-def test_hosts_of_one_kind_share_a_line_and_the_reboot_comes_next(site: Run) -> None:
+def test_hosts_of_one_kind_share_a_line_and_the_reboot_comes_next(site_run: Run) -> None:
     for host in ("epyc-1", "epyc-2"):
-        site.tune(host, {"numa": 3, "grub_params": 2}, **PENDING)
-    site.tune("epyc-3", {"numa": 1})
-    assert site.last_lines() == [
+        site_run.tune_host(host, {"numa": 3, "grub_params": 2}, **PENDING)
+    site_run.tune_host("epyc-3", {"numa": 1})
+    assert site_run.last_lines() == [
         f"DONE epyc-[1-2] (2 hosts): 5 settings changed (numa 3, grub_params 2). {WAIT}",
         "DONE epyc-3: 1 setting changed (numa 1).",
         "Next:",
@@ -85,14 +73,14 @@ def test_hosts_of_one_kind_share_a_line_and_the_reboot_comes_next(site: Run) -> 
     ]
 
 
-def test_a_host_on_which_nothing_is_left_to_do_still_waits(site: Run) -> None:
-    site.take("one", "epyc_last_run", holds=True, **PENDING)
-    assert site.last_lines()[0] == f"DONE one: nothing had to change. {WAIT}"
+def test_a_host_on_which_nothing_is_left_to_do_still_waits(site_run: Run) -> None:
+    site_run.take_result("one", "epyc_last_run", holds=True, **PENDING)
+    assert site_run.last_lines()[0] == f"DONE one: nothing had to change. {WAIT}"
 
 
-def test_when_nothing_waits_the_proof_comes_next(site: Run) -> None:
-    site.tune("one", {})
-    assert site.last_lines() == [
+def test_when_nothing_waits_the_proof_comes_next(site_run: Run) -> None:
+    site_run.tune_host("one", {})
+    assert site_run.last_lines() == [
         "DONE one: nothing had to change.",
         "Next:",
         "  ansible-playbook -i inventories/mine sovereign.epyc.verify -l one",
@@ -100,11 +88,11 @@ def test_when_nothing_waits_the_proof_comes_next(site: Run) -> None:
 
 
 def test_the_same_run_comes_next_for_hosts_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    site = Run(monkeypatch, tags=["numa"], extra_vars=["secret=swordfish"])
-    site.tune("one", {"numa": 3}, **PENDING)
-    site.take("two", "epyc_last_run", holds=False)
-    site.failed = {"two"}
-    assert site.last_lines()[1:] == [
+    site_run = Run(monkeypatch, tags=["numa"], extra_vars=["secret=swordfish"])
+    site_run.tune_host("one", {"numa": 3}, **PENDING)
+    site_run.take_result("two", "epyc_last_run", holds=False)
+    site_run.failed = {"two"}
+    assert site_run.last_lines()[1:] == [
         "FAILED two: the message is above.",
         "Next, when that is mended, with the same -e:",
         "  ansible-playbook -i inventories/mine playbooks/site.yml --tags numa -l two",
@@ -113,10 +101,10 @@ def test_the_same_run_comes_next_for_hosts_that_failed(monkeypatch: pytest.Monke
 
 def test_other_runs_and_checks_have_no_such_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Run(monkeypatch)
-    other.take("one", "epyc_verify")
+    other.take_result("one", "epyc_verify")
     assert other.last_lines() == []
     check = Run(monkeypatch, check=True)
-    check.tune("one", {})
+    check.tune_host("one", {})
     assert check.last_lines() == []
 
 

@@ -58,6 +58,11 @@ class System:
         #: Whether the distribution uses Debian's packages.
         self.is_debian = debian
 
+    @property
+    def is_newer_than_releases(self) -> bool:
+        """Whether this is Debian testing or unstable: a code name and "sid" stand in place of a version."""
+        return self.distribution == DISTRIBUTION_NAMES["debian"] and self.version.endswith("/sid")
+
     def __str__(self) -> str:
         return f"{self.distribution} {self.version or 'without a version'} with kernel {self.kernel}"
 
@@ -87,7 +92,8 @@ def validate_distribution_and_kernel(system: System, distributions: Mapping[str,
         for name, text in distributions.items()
     }
     right = not least or (
-        system.distribution in least and _parse_version_numbers(system.version) >= least[system.distribution]
+        system.distribution in least
+        and (system.is_newer_than_releases or _parse_version_numbers(system.version) >= least[system.distribution])
     )
     if right and (not kernel or _parse_version_numbers(system.kernel) >= _parse_required_version("kernel", kernel)):
         return

@@ -224,6 +224,7 @@ def test_what_the_collection_is_not_made_for_is_refused(
     [
         (DEBIAN, "12.0", "6.1"),
         (DEBIAN, "trixie/sid", "6.12-rc3"),
+        ("ID=debian\nVERSION_CODENAME=forky", "forky/sid", "7.2.12+deb14-amd64"),
         (UBUNTU, "trixie/sid", "6.8.0-60-generic"),
         (UBUNTU.replace("24.04", "24.10"), "trixie/sid", "6.11.0-9-generic"),
         (DEBIAN.replace("12", "13"), "13.1", "10.0.1"),
